@@ -1,0 +1,73 @@
+# The commands of this project.  `make` alone lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ITERATIONS ?=
+SEED ?=
+SEEDS ?= 200
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test setup fmt lint types unit contract sim e2e bench docs lock clean
+
+help: ## list the commands
+	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+run: $(VENV)/.run ## run the whole loop on this machine (ITERATIONS=3 stops after three promotions a variant)
+	$(BIN)/ringrift run $(if $(ITERATIONS),--iterations $(ITERATIONS)) $(ARGS)
+
+test: lint types unit contract sim e2e ## set up and run every check and every test
+
+setup: $(VENV)/.dev ## make .venv with everything the developer's commands need
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install -q --require-hashes -r requirements/run.txt
+	$(BIN)/pip install -q --no-deps -e .
+	touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	$(BIN)/pip install -q --require-hashes -r requirements/dev.txt
+	touch $@
+
+fmt: $(VENV)/.dev ## format the code
+	$(BIN)/ruff check --fix -q src tests tools bench
+	$(BIN)/ruff format -q src tests tools bench
+
+lint: $(VENV)/.dev ## ruff, import directions, house rules
+	$(BIN)/ruff check -q src tests tools bench
+	$(BIN)/ruff format --check -q src tests tools bench
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/pytest tests/tidy
+
+types: $(VENV)/.dev ## mypy, strict
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev ## unit, house rules and documents: the inner loop
+	$(BIN)/pytest tests/unit tests/tidy tests/documents
+
+contract: $(VENV)/.dev ## every port against every engine
+	$(BIN)/pytest tests/contract
+
+sim: $(VENV)/.dev ## simulation; SEED=7 runs one seed and prints its story, SEEDS=2000 runs more
+	$(if $(SEED),$(BIN)/python -m ringrift.sim $(SEED),RINGRIFT_SIM_SEEDS=$(SEEDS) $(BIN)/pytest -n 2 tests/simulation)
+
+e2e: $(VENV)/.dev ## real processes, real signals, the command line
+	$(BIN)/pytest tests/e2e
+
+bench: $(VENV)/.dev ## speed as ratios against raw SQLite of the same run
+	$(BIN)/python -m bench $(ARGS)
+
+docs: $(VENV)/.dev ## write the reference pages again; fails if they changed
+	$(BIN)/python tools/reference.py
+	git diff --exit-code docs/reference
+
+lock: $(VENV)/.dev ## resolve the pinned requirements again
+	$(BIN)/pip install -q uv
+	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url pyproject.toml -o requirements/run.txt
+	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url --extra dev pyproject.toml -o requirements/dev.txt
+
+clean: ## remove what set-up and runs left here
+	rm -rf $(VENV) data .mypy_cache .ruff_cache .hypothesis

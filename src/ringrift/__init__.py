@@ -1,0 +1,26 @@
+"""RingRift: one loop that makes game-playing networks stronger, on whatever machines there are."""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+# Looked up on first use, so that `import ringrift` costs next to nothing.
+_PUBLIC = {
+    "Cluster": "ringrift.harness",
+    "Daemon": "ringrift.supervision.spec",
+    "Event": "ringrift.events.base",
+    "Job": "ringrift.jobs",
+    "Node": "ringrift.node",
+    "Settings": "ringrift.kernel.settings",
+    "Verdict": "ringrift.kernel.verdict",
+    "Workload": "ringrift.workload.api",
+}
+
+__all__ = ["Cluster", "Daemon", "Event", "Job", "Node", "Settings", "Verdict", "Workload", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'ringrift' has no attribute {name!r}; it has {', '.join(sorted(_PUBLIC))}")
+    return getattr(import_module(_PUBLIC[name]), name)

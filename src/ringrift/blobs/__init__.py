@@ -1,0 +1,1 @@
+"""Holding files: content-addressed, written atomically, verified when read."""

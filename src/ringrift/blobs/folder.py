@@ -1,0 +1,185 @@
+"""A folder of content-addressed files: ``ab/ab12…``, ``tmp/`` for the unfinished, ``bad/`` for the corrupt.
+
+A file gets its name only when it is whole: written beside, flushed, read back and hashed, renamed, and the folder
+flushed.  Until the last step a power cut leaves nothing under the name; after it, everything.
+"""
+
+import asyncio
+import errno
+import hashlib
+import os
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from ringrift.blobs.ports import CHUNK
+from ringrift.kernel.errors import Corrupt, NoRoom, NoRoute
+from ringrift.kernel.failpoint import failpoint
+from ringrift.kernel.ids import check_blob
+
+T = TypeVar("T")
+
+
+class Folder:
+    """The blocking side: used as it is in worker processes, and behind threads in a node."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+
+    def path(self, blob: str) -> Path:
+        """Where *blob* lies, whether or not it is there."""
+        return self.root / check_blob(blob)[:2] / blob
+
+    def put(self, data: bytes) -> str:
+        """Store *data*; its name.  Raises NoRoom."""
+        blob = hashlib.sha256(data).hexdigest()
+        if not self.path(blob).exists():
+            with self.incoming(blob) as part:
+                part.write(data)
+                part.keep()
+        return blob
+
+    def incoming(self, blob: str) -> "Incoming":
+        """A place to write *blob* to before it gets its name."""
+        return Incoming(self, blob)
+
+    def open(self, blob: str) -> Path:
+        """The path of *blob*, verified.  Raises NoRoute or Corrupt (and sets a corrupt file aside)."""
+        path = self.path(blob)
+        try:
+            found = _digest(path)
+        except FileNotFoundError as absent:
+            raise NoRoute(blob, [str(self.root)]) from absent
+        if found != blob:
+            self.set_aside(blob)
+            raise Corrupt(blob, str(self.root))
+        return path
+
+    def set_aside(self, blob: str) -> None:
+        """Take a corrupt file out of service without destroying it."""
+        (self.root / "bad").mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            os.replace(self.path(blob), self.root / "bad" / blob)
+
+    def names(self) -> list[str]:
+        """Everything that is here, sorted."""
+        if not self.root.is_dir():
+            return []
+        shelves = [shelf for shelf in os.scandir(self.root) if shelf.is_dir() and len(shelf.name) == 2]
+        return sorted(entry.name for shelf in shelves for entry in os.scandir(shelf) if len(entry.name) == 64)
+
+
+class Incoming:
+    """A file on its way in.  Leaving the body without ``keep()`` leaves nothing behind."""
+
+    def __init__(self, folder: Folder, blob: str) -> None:
+        self._folder, self._blob, self._target = folder, blob, folder.path(blob)
+        self._shelf = self._target.parent
+        self._part = folder.root / "tmp" / f"{blob[:16]}.{os.getpid()}.{id(self):x}"
+        self._descriptor = -1
+        self.size = 0
+
+    def __enter__(self) -> "Incoming":
+        failpoint("blobs.before_write")
+        for folder in (self._part.parent, self._shelf):
+            if not folder.is_dir():
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                _flush_folder(folder.parent)
+        self._descriptor = os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        return self
+
+    def write(self, data: bytes) -> None:
+        """Add *data*.  Raises NoRoom."""
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except OSError as full:
+            if full.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise NoRoom(str(self._folder.root)) from full
+            raise
+        self.size += len(data)
+
+    def keep(self) -> None:
+        """Give the file its name, durably.  Raises Corrupt if it is not what it should be."""
+        failpoint("blobs.before_fsync")
+        os.fsync(self._descriptor)
+        # Read back what is really there, not what we meant to write.
+        if _digest(self._part) != self._blob:
+            raise Corrupt(self._blob, "what was received")
+        failpoint("blobs.before_rename")
+        os.replace(self._part, self._target)
+        failpoint("blobs.before_folder_fsync")
+        _flush_folder(self._shelf)
+        failpoint("blobs.after_write")
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+        with suppress(FileNotFoundError):
+            os.unlink(self._part)
+
+
+class FolderBlobs:
+    """:class:`ringrift.blobs.ports.Blobs` over a :class:`Folder`, with the blocking parts in threads."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.folder = Folder(root)
+
+    async def put(self, datas: Sequence[bytes]) -> Sequence[str]:
+        return await asyncio.to_thread(lambda: [self.folder.put(data) for data in datas])
+
+    async def read(self, blob: str) -> AsyncIterator[bytes]:
+        path = await asyncio.to_thread(self.folder.open, blob)
+        with await asyncio.to_thread(path.open, "rb") as file:
+            while chunk := await asyncio.to_thread(file.read, CHUNK):
+                yield chunk
+
+    async def write(self, blob: str, chunks: AsyncIterator[bytes]) -> int:
+        part = await asyncio.to_thread(self.folder.incoming(blob).__enter__)
+        try:
+            async for chunk in chunks:
+                await asyncio.to_thread(part.write, chunk)
+            await asyncio.to_thread(part.keep)
+            return part.size
+        finally:
+            part.__exit__()
+
+    async def have(self, blobs: Collection[str]) -> frozenset[str]:
+        return await asyncio.to_thread(_existing, self.folder.path, blobs)
+
+    async def names(self) -> Sequence[str]:
+        return await asyncio.to_thread(self.folder.names)
+
+    async def scrub(self, after: str, limit: int) -> tuple[Sequence[str], str]:
+        return await asyncio.to_thread(_scrub, self.folder, after, limit)
+
+
+def _existing(path: Callable[[str], Path], blobs: Iterable[str]) -> frozenset[str]:
+    return frozenset(blob for blob in blobs if path(blob).exists())
+
+
+def _scrub(folder: Folder, after: str, limit: int) -> tuple[Sequence[str], str]:
+    due = [blob for blob in folder.names() if blob > after][:limit]
+    corrupt = []
+    for blob in due:
+        try:
+            folder.open(blob)
+        except Corrupt:
+            corrupt.append(blob)
+        except NoRoute:
+            continue  # it went away meanwhile
+    return corrupt, due[-1] if len(due) == limit else ""
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

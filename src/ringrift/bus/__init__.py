@@ -1,0 +1,1 @@
+"""Telling: events into the log, and from the log to whoever reads it."""

@@ -1,0 +1,58 @@
+"""Dead letters: deliveries that went wrong, when they are tried again, and what a person may do with them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ringrift.bus.delivery import Courier, Reader, find
+from ringrift.kernel.errors import InputError, UnknownName
+from ringrift.kernel.watch import Seen, Watch
+from ringrift.store.ports import Delivery, Store
+
+TRIED_AT_ONCE_MAX = 100
+
+
+def due(parked: Sequence[Delivery], watch: Watch, tick: float) -> list[Delivery]:
+    """Those of *parked* whose pause is over, on the observer's own clock."""
+    by_name = {f"{one.reader}@{one.position}": one for one in parked}
+    things = [Seen(name=name, mark=one.attempts, seconds=one.pause) for name, one in by_name.items()]
+    return [by_name[thing.name] for thing in watch.overdue(things, tick)]
+
+
+async def retry(
+    store: Store, courier: Courier, readers: Mapping[str, Reader], watch: Watch, tick: float
+) -> Counter[str]:
+    """Try what is due once more; how many are now in which state.  Only the reader that failed runs again."""
+    async with store.read() as view:
+        parked = await view.deliveries(("parked",), TRIED_AT_ONCE_MAX)
+    states: Counter[str] = Counter()
+    for delivery in due(parked, watch, tick):
+        if delivery.reader in readers:
+            states[(await courier.again(readers[delivery.reader], delivery)).state] += 1
+    return states
+
+
+async def replay(store: Store, courier: Courier, reader: Reader, position: int) -> Delivery:
+    """Try one dead or parked delivery now, by hand.  Raises UnknownName, or InputError if it is settled."""
+    return await courier.again(reader, await _unsettled(store, reader.name, position))
+
+
+async def discard(store: Store, reader: str, position: int, reason: str, now: float) -> None:
+    """Give one delivery up for good, by hand, with a reason."""
+    old = await _unsettled(store, reader, position)
+    async with store.begin() as tx:
+        await tx.park([
+            Delivery(
+                reader=reader, position=position, state="discarded", attempts=old.attempts, pause=0.0, error=reason,
+                first=old.first, last=now,
+            )
+        ])  # fmt: skip
+
+
+async def _unsettled(store: Store, reader: str, position: int) -> Delivery:
+    async with store.read() as view:
+        one = await find(view, reader, position)
+    if one is None:
+        raise UnknownName("delivery", f"{reader}@{position}")
+    if one.state not in ("parked", "dead"):
+        raise InputError(f"delivery {reader}@{position} is {one.state}")
+    return one

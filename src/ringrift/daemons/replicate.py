@@ -1,0 +1,40 @@
+"""Asks for a copy of every blob that a line needs and that has too few."""
+
+from ringrift.cluster.leadership import Roles
+from ringrift.cluster.roster import Roster
+from ringrift.jobs import STAGE, Sync
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.ids import Ids
+from ringrift.kernel.settings import Replicas
+from ringrift.pipeline.line import needed
+from ringrift.pipeline.records import lines
+from ringrift.store.ports import Store
+from ringrift.supervision.spec import Daemon
+from ringrift.sync.ledger import holders
+from ringrift.work.desk import ask
+
+
+async def replicate(*, store: Store, roster: Roster, roles: Roles, replicas: Replicas, ids: Ids, clock: Clock) -> None:
+    """Look once.  A blob that nobody holds is not asked for: whoever needs it will find that out and say so."""
+    copies = min(replicas.copies_min, len(await roster.present()))
+    async with store.read() as view:
+        wanted = {
+            blob: (line.variant, kind, await holders(view, blob))
+            for line in await lines(view)
+            for blob, kind in needed(line).items()
+        }
+    thin = [
+        Sync(variant=variant, blob=blob, kind_of=kind, source=held[0], priority=STAGE)
+        for blob, (variant, kind, held) in wanted.items()
+        if 0 < len(held) < copies
+    ]
+    if thin:
+        async with store.begin() as tx:
+            await roles.check("replicate", tx)
+            await ask(tx, thin, ids, clock.now())
+
+
+SPEC = Daemon(
+    name="replicate", run=replicate, every="replicas.every_seconds", role="replicate", after=("elect",),
+    profiles=frozenset({"coordinator", "full"}),
+)  # fmt: skip

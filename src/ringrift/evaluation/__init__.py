@@ -1,0 +1,1 @@
+"""Pure statistics: when is a model really stronger?"""

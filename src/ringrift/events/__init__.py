@@ -1,0 +1,1 @@
+"""The vocabulary of what can have happened: one module per domain, one catalog over them."""

@@ -1,0 +1,73 @@
+"""The catalog: every event there is, and the way between an event and its bytes."""
+
+import msgspec
+
+from ringrift.events import daemon, data, edge, evaluation, model, node, pipeline, selfplay, training, work
+from ringrift.events.base import Event, Unknown
+from ringrift.kernel.errors import InvalidPayload, TooLarge
+from ringrift.kernel.ids import check_name
+
+EVENTS: tuple[type[Event], ...] = (
+    pipeline.Opened,
+    selfplay.BatchFinished,
+    data.Synced,
+    data.Lost,
+    data.Exported,
+    training.Finished,
+    evaluation.BlocksPlayed,
+    model.Verified,
+    model.Promoted,
+    model.Rejected,
+    model.Distributed,
+    work.Buried,
+    work.Rescued,
+    work.PressureChanged,
+    node.Joined,
+    node.Left,
+    daemon.Failed,
+)
+
+# Said for people: shown by `ringrift status` and the live view of `ringrift run`; no part of ours reacts to them.
+FOR_PEOPLE: frozenset[type[Event]] = frozenset({daemon.Failed, node.Joined, node.Left})
+
+_BY_NAME = {event.name(): event for event in EVENTS}
+_DECODERS = {name: msgspec.json.Decoder(event) for name, event in _BY_NAME.items()}
+_ENCODER = msgspec.json.Encoder()
+
+
+def known(name: str) -> bool:
+    """Whether *name* is in the catalog."""
+    return name in _BY_NAME
+
+
+def encode(event: Event) -> bytes:
+    """The bytes of *event*.  Raises TooLarge, or InvalidPayload for what JSON cannot carry: NaN, lone surrogates."""
+    try:
+        body = _ENCODER.encode(event)
+    except UnicodeEncodeError as bad:
+        raise InvalidPayload("$", "has a lone surrogate") from bad
+    # msgspec writes NaN as null; a null in the bytes is the only sign, and rare enough to look closer then.
+    if b"null" in body:
+        edge.check_finite(msgspec.to_builtins(event))
+    if len(body) > edge.SIZE_MAX:
+        raise TooLarge(len(body), edge.SIZE_MAX)
+    return body
+
+
+def decode(name: str, body: bytes) -> Event | Unknown:
+    """The event that *body* is under *name*; Unknown if this version has no such event.  Raises InvalidPayload."""
+    decoder = _DECODERS.get(name)
+    if decoder is None:
+        return Unknown(wire_name=name, raw=body)
+    try:
+        return decoder.decode(body)
+    except msgspec.DecodeError as bad:
+        reason, _, path = str(bad).partition(" - at `")
+        raise InvalidPayload(path.rstrip("`") or "$", reason) from bad
+
+
+def admit(name: str, raw: bytes) -> Event | Unknown:
+    """The event that bytes from outside are.  Raises an InputError and changes nothing if they are not one."""
+    check_name("event", name)
+    edge.check(raw)
+    return decode(name, raw)

@@ -1,0 +1,27 @@
+"""What happened to files."""
+
+from ringrift.events.base import LineEvent
+
+
+class Synced(LineEvent, tag="data.synced"):
+    """A blob has as many verified copies as the policy asks for."""
+
+    blob: str
+    kind: str
+    nodes: tuple[str, ...]
+
+
+class Lost(LineEvent, tag="data.lost"):
+    """No copy of a blob is left anywhere; what was counted on it is taken back."""
+
+    blob: str
+    reason: str
+
+
+class Exported(LineEvent, tag="data.exported"):
+    """Batches of games were replayed and turned into training samples."""
+
+    samples: str
+    count: int
+    batches: tuple[str, ...]
+    node: str

@@ -1,0 +1,9 @@
+"""What happened to lines."""
+
+from ringrift.events.base import LineEvent
+
+
+class Opened(LineEvent, tag="pipeline.opened"):
+    """Somebody wants this variant to be learnt.  Said again for an open line it changes nothing."""
+
+    workload: str

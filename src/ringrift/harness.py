@@ -1,0 +1,66 @@
+"""Cluster: several nodes on one store in one process, each with a blob folder of its own."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from ringrift.daemons import COORDINATES
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.errors import SettingsError
+from ringrift.kernel.settings import BlobSettings, NodeSettings, Settings
+from ringrift.kernel.value import Value
+from ringrift.node import Node, free_roles
+from ringrift.store.open import only_coordinator, open_store
+from ringrift.store.ports import Store
+from ringrift.work.launch.ports import Launch
+
+
+class Member(Value):
+    """A node of the cluster to be."""
+
+    id: str
+    profile: str = "full"
+    ephemeral: bool = False
+
+
+def settings_of(settings: Settings, member: Member) -> Settings:
+    """*settings* for *member*: its own id, profile and blob folder beside the others'."""
+    folder = Path(settings.blobs.folder) / member.id
+    return msgspec.structs.replace(
+        settings,
+        node=NodeSettings(id=member.id, profile=member.profile, ephemeral=member.ephemeral),
+        blobs=BlobSettings(folder=str(folder)),
+    )
+
+
+class Cluster:
+    """A running cluster."""
+
+    def __init__(self, store: Store, nodes: Sequence[Node]) -> None:
+        self.store, self.nodes = store, tuple(nodes)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, settings: Settings, members: Sequence[Member], clock: Clock, rng: Random, *,
+        launch: Callable[[Settings], Launch] | None = None,
+    ) -> AsyncIterator["Cluster"]:  # fmt: skip
+        """Open a node for each of *members*, in order, on the store of *settings*.  Raises NotLeader, SettingsError."""
+        leaders = [member for member in members if member.profile in COORDINATES]
+        if not leaders:
+            raise SettingsError("node.profile", [m.profile for m in members], "one node must be coordinator or full")
+        async with AsyncExitStack() as stack:
+            stack.enter_context(only_coordinator(settings.store, leaders[0].id))
+            store = await stack.enter_async_context(open_store(settings.store, clock))
+            await free_roles(store)
+            nodes = []
+            for member in members:
+                own = settings_of(settings, member)
+                opened = Node.open(
+                    own, clock, Random(rng.getrandbits(64)), store=store, launch=launch(own) if launch else None
+                )
+                nodes.append(await stack.enter_async_context(opened))
+            yield cls(store, nodes)

@@ -1,0 +1,57 @@
+"""Ids: short, sortable, made from a clock and a random source that are handed in."""
+
+import hashlib
+import re
+from random import Random
+
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.errors import InvalidId
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32: no I, L, O, U to misread
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,127}")
+_BLOB = re.compile(r"[0-9a-f]{64}")
+
+
+def _base32(number: int, width: int) -> str:
+    return "".join(_ALPHABET[(number >> (5 * place)) & 31] for place in reversed(range(width)))
+
+
+class Ids:
+    """Makes ids that sort by time: 10 characters of milliseconds, 8 of randomness per maker, 6 of count."""
+
+    def __init__(self, clock: Clock, rng: Random) -> None:
+        self._clock = clock
+        self._maker = _base32(rng.getrandbits(40), 8)
+        self._count = 0
+
+    def next(self) -> str:
+        self._count += 1
+        return _base32(int(self._clock.now() * 1000), 10) + self._maker + _base32(self._count, 6)
+
+
+def check_id(what: str, value: str) -> str:
+    """*value* if it can be an id.  Raises InvalidId naming *what* it was to be."""
+    if not _ID.fullmatch(value):
+        raise InvalidId(what, value)
+    return value
+
+
+def check_name(what: str, value: str) -> str:
+    """*value* if it can be the name of an event.  Raises InvalidId."""
+    if not _NAME.fullmatch(value):
+        raise InvalidId(what, value)
+    return value
+
+
+def check_blob(value: str) -> str:
+    """*value* if it can be the name of a blob: 64 hexadecimal digits.  Raises InvalidId."""
+    if not _BLOB.fullmatch(value):
+        raise InvalidId("blob", value)
+    return value
+
+
+def seed_of(*parts: object) -> int:
+    """A 63-bit seed that is the same for the same *parts* on every machine and Python."""
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

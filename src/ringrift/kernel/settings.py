@@ -1,0 +1,251 @@
+"""Settings: one tree of Values; every part receives its own branch, never the tree.
+
+A branch checks its ranges when it is built, and a wrong value names the key, the value and the range.
+``local()``, ``lan()`` and ``cloud()`` are presets built one from another.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ringrift.kernel.backoff import Backoff
+from ringrift.kernel.errors import SettingsError, UnknownName
+from ringrift.kernel.ids import check_id
+from ringrift.kernel.value import Value
+
+PROFILES = ("coordinator", "training_node", "ephemeral", "selfplay", "minimal", "full")
+
+
+def _within(key: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise SettingsError(key, value, f"must lie between {low:g} and {high:g}")
+
+
+class NodeSettings(Value, forbid_unknown_fields=True):
+    """Who this process is."""
+
+    id: str = "local"
+    profile: str = "full"
+    ephemeral: bool = False
+
+    def __post_init__(self) -> None:
+        check_id("node.id", self.id)
+        if self.profile not in PROFILES:
+            raise SettingsError("node.profile", self.profile, f"must be one of {', '.join(PROFILES)}")
+
+
+class StoreSettings(Value, forbid_unknown_fields=True):
+    """Where the record is kept."""
+
+    path: str = "data/coordination/coordinator.db"
+    tx_seconds_max: float = 1.0
+    waiting_max: int = 10_000
+    """Transactions that may wait for their turn; one more gets Backpressure."""
+    log_events_max: int = 200_000
+    """Events kept in the log beyond what durable readers still need."""
+
+    def __post_init__(self) -> None:
+        _within("store.tx_seconds_max", self.tx_seconds_max, 0.05, 60)
+        _within("store.waiting_max", self.waiting_max, 1, 1_000_000)
+        _within("store.log_events_max", self.log_events_max, 100, 1e9)
+
+
+class BlobSettings(Value, forbid_unknown_fields=True):
+    """Where files are kept."""
+
+    folder: str = "data/blobs"
+
+
+class BusSettings(Value, forbid_unknown_fields=True):
+    """How events reach their readers."""
+
+    batch: int = 256
+    """Events a reader takes in one transaction: enough to share the commit, few enough to stay under tx_seconds_max."""
+    queue_max: int = 1000
+    poll_seconds: float = 1.0
+    redeliver_seconds: float = 10.0
+    redelivery: Backoff = Backoff(first_seconds=60.0, seconds_max=3600.0, tries=5)
+
+    def __post_init__(self) -> None:
+        _within("bus.batch", self.batch, 1, 10_000)
+        _within("bus.queue_max", self.queue_max, 1, 1_000_000)
+        _within("bus.poll_seconds", self.poll_seconds, 0.01, 60)
+        _within("bus.redeliver_seconds", self.redeliver_seconds, 0.05, 3600)
+
+
+class ClusterSettings(Value, forbid_unknown_fields=True):
+    """How nodes know of each other."""
+
+    beat_seconds: float = 5.0
+    elect_seconds: float = 3.0
+    role_seconds: float = 15.0
+
+    def __post_init__(self) -> None:
+        _within("cluster.beat_seconds", self.beat_seconds, 0.05, 600)
+        _within("cluster.elect_seconds", self.elect_seconds, 0.05, 200)
+        # The holder trusts itself for two thirds of the time, so it must renew well within that.
+        _within("cluster.role_seconds", self.role_seconds, 3 * self.elect_seconds, 600)
+
+
+class WorkSettings(Value, forbid_unknown_fields=True):
+    """How jobs are run."""
+
+    slots: int = 2
+    lease_seconds: float = 30.0
+    rescue_seconds: float = 2.0
+    gauge_seconds: float = 10.0
+    deadline_seconds: float = 3600.0
+    grace_seconds: float = 60.0
+    """From SIGTERM to SIGKILL (RINGRIFT_JOB_GRACE_PERIOD)."""
+    jobs_per_child: int = 500
+    child_growth_bytes_max: int = 512 * 1024 * 1024
+    retry: Backoff = Backoff(first_seconds=1.0, seconds_max=60.0, tries=4)
+    workload: str = "fake"
+    params: dict[str, str | int | float | bool] = {}
+    executables: dict[str, list[str]] = {}
+
+    def __post_init__(self) -> None:
+        _within("work.slots", self.slots, 1, 1024)
+        _within("work.lease_seconds", self.lease_seconds, 0.2, 3600)
+        _within("work.rescue_seconds", self.rescue_seconds, 0.05, 600)
+        _within("work.gauge_seconds", self.gauge_seconds, 0.05, 600)
+        _within("work.deadline_seconds", self.deadline_seconds, 0.5, 7 * 86_400)
+        _within("work.grace_seconds", self.grace_seconds, 0, 3600)
+        _within("work.jobs_per_child", self.jobs_per_child, 1, 1e9)
+
+
+class Gate(Value, forbid_unknown_fields=True):
+    """Bounds of the sequential test that promotes: H0 = *elo_0*, H1 = *elo_1*, in Elo of the candidate."""
+
+    elo_0: float = 0.0
+    elo_1: float = 35.0
+    alpha: float = 0.05
+    beta: float = 0.05
+    blocks_min: int = 16
+    blocks_max: int = 400
+
+    def __post_init__(self) -> None:
+        _within("policy.gate.alpha", self.alpha, 1e-6, 0.5)
+        _within("policy.gate.beta", self.beta, 1e-6, 0.5)
+        _within("policy.gate.blocks_min", self.blocks_min, 2, 10_000)
+        _within("policy.gate.blocks_max", self.blocks_max, self.blocks_min, 100_000)
+        if self.elo_1 <= self.elo_0:
+            raise SettingsError("policy.gate.elo_1", self.elo_1, f"must be above elo_0 = {self.elo_0:g}")
+
+
+class Policy(Value, forbid_unknown_fields=True):
+    """What the loop does with each variant."""
+
+    variants: tuple[str, ...] = ("square8_2p", "hex8_2p", "hex8_3p")
+    games_per_batch: int = 100
+    games_per_export: int = 400
+    window_batches_max: int = 64
+    play_jobs_open: int = 4
+    """Play jobs that are ready or running for each variant; more would only play with an old model."""
+    blocks_per_job: int = 8
+    match_jobs_open: int = 4
+    gate: Gate = Gate()
+    iterations_max: int | None = None
+    """Promotions after which a line rests; None = never."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _within("policy.games_per_batch", self.games_per_batch, 1, 1e6)
+        _within("policy.games_per_export", self.games_per_export, 1, 1e9)
+        _within("policy.window_batches_max", self.window_batches_max, 1, 256)
+        _within("policy.play_jobs_open", self.play_jobs_open, 1, 10_000)
+        _within("policy.blocks_per_job", self.blocks_per_job, 1, 1000)
+        _within("policy.match_jobs_open", self.match_jobs_open, 1, 1000)
+        if self.iterations_max is not None:
+            _within("policy.iterations_max", self.iterations_max, 1, 1e9)
+        if len(set(self.variants)) != len(self.variants):
+            raise SettingsError("policy.variants", self.variants, "names a variant twice")
+
+
+class Replicas(Value, forbid_unknown_fields=True):
+    """How many copies of a file are enough."""
+
+    copies_min: int = 2
+    every_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        _within("replicas.copies_min", self.copies_min, 1, 100)
+        _within("replicas.every_seconds", self.every_seconds, 0.05, 86_400)
+
+
+class SweepSettings(Value, forbid_unknown_fields=True):
+    """How often the house is cleaned, and how much log text is kept."""
+
+    every_seconds: float = 3600.0
+    log_bytes_max: int = 8 * 1024 * 1024
+    log_files_max: int = 4
+
+    def __post_init__(self) -> None:
+        _within("sweep.every_seconds", self.every_seconds, 1, 7 * 86_400)
+        _within("sweep.log_bytes_max", self.log_bytes_max, 1024, 1e10)
+        _within("sweep.log_files_max", self.log_files_max, 1, 100)
+
+
+class Settings(Value, forbid_unknown_fields=True):
+    """The whole tree."""
+
+    node: NodeSettings = NodeSettings()
+    store: StoreSettings = StoreSettings()
+    blobs: BlobSettings = BlobSettings()
+    bus: BusSettings = BusSettings()
+    cluster: ClusterSettings = ClusterSettings()
+    work: WorkSettings = WorkSettings()
+    policy: Policy = Policy()
+    replicas: Replicas = Replicas()
+    sweep: SweepSettings = SweepSettings()
+
+    @classmethod
+    def local(cls, home: str | Path = "data", *, node: str = "local") -> "Settings":
+        """One machine, one process, no servers."""
+        root = Path(home)
+        return cls(
+            node=NodeSettings(id=node),
+            store=StoreSettings(path=str(root / "coordination" / "coordinator.db")),
+            blobs=BlobSettings(folder=str(root / "blobs")),
+            replicas=Replicas(copies_min=1),
+        )
+
+    @classmethod
+    def lan(cls, home: str | Path = "data", *, node: str = "local") -> "Settings":
+        """A few machines on one network: like local, with two copies of everything."""
+        return msgspec.structs.replace(cls.local(home, node=node), replicas=Replicas(copies_min=2))
+
+    @classmethod
+    def cloud(cls, home: str | Path = "data", *, node: str = "local") -> "Settings":
+        """Rented machines that vanish: like lan, with slower heartbeats and longer leases."""
+        return msgspec.structs.replace(
+            cls.lan(home, node=node),
+            cluster=ClusterSettings(beat_seconds=10.0, elect_seconds=5.0, role_seconds=45.0),
+            work=WorkSettings(lease_seconds=90.0),
+        )
+
+    def overlaid(self, tree: Mapping[str, Any]) -> "Settings":
+        """These settings with the values of *tree* on top.  Raises UnknownName or SettingsError naming the key."""
+        made: Settings = _overlay(self, tree, ())
+        return made
+
+
+def _overlay(branch: Any, tree: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    """*branch* with *tree* on top, converted and checked field by field so that an error can name its key."""
+    fields = {field.name: field.type for field in msgspec.structs.fields(type(branch))}
+    changed = {}
+    for name, value in tree.items():
+        key = ".".join((*path, name))
+        if name not in fields:
+            raise UnknownName("setting", key, (".".join((*path, known)) for known in fields))
+        current = getattr(branch, name)
+        if isinstance(current, Value) and isinstance(value, Mapping):
+            changed[name] = _overlay(current, value, (*path, name))
+            continue
+        try:
+            changed[name] = msgspec.convert(value, fields[name], strict=not isinstance(value, str))
+        except msgspec.ValidationError as wrong:
+            raise SettingsError(key, value, str(wrong)) from wrong
+    return msgspec.structs.replace(branch, **changed)

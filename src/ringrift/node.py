@@ -1,0 +1,170 @@
+"""Node: one process's share of the cluster, built in one function that is the architecture, read top to bottom."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, fields
+from random import Random
+from typing import Any
+
+from ringrift.blobs.open import open_blobs
+from ringrift.blobs.ports import Blobs
+from ringrift.bus.router import Router
+from ringrift.bus.scribe import Scribe
+from ringrift.cluster.leadership import Roles
+from ringrift.cluster.roster import NodeRecord, Roster
+from ringrift.daemons import COORDINATES, DAEMONS, ROLES
+from ringrift.events.node import Joined, Left
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.errors import NoRoute, TransferError
+from ringrift.kernel.ids import Ids
+from ringrift.kernel.settings import Policy, Replicas, Settings, StoreSettings
+from ringrift.kernel.watch import Watch
+from ringrift.pipeline.carry import Porter
+from ringrift.store.open import only_coordinator, open_store
+from ringrift.store.ports import Store
+from ringrift.supervision.spec import Daemon
+from ringrift.supervision.supervisor import Supervisor
+from ringrift.sync import ledger
+from ringrift.sync.transfer import UNREACHABLE, Reach, Transfer
+from ringrift.work.crew import Crew
+from ringrift.work.desk import StoreDesk
+from ringrift.work.launch.ports import Launch
+from ringrift.work.launch.process import ProcessLaunch
+from ringrift.work.limits import KINDS
+from ringrift.work.runner import Checkpoint, Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Parts are built once, in :meth:`open`, and handed to daemons by the names of these fields."""
+
+    node_id: str
+    settings: Settings
+    policy: Policy
+    replicas: Replicas
+    store_settings: StoreSettings
+    clock: Clock
+    rng: Random
+    ids: Ids
+    scribe: Scribe
+    store: Store
+    blobs: Blobs
+    router: Router
+    desk: StoreDesk
+    roster: Roster
+    roles: Roles
+    record: NodeRecord
+    runner: Runner
+    supervisor: Supervisor
+    readers: dict[str, Any]
+    lease_watch: Watch
+    pause_watch: Watch
+    letter_watch: Watch
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, settings: Settings, clock: Clock, rng: Random, *,
+        store: Store | None = None, blobs: Blobs | None = None, reach: Reach | None = None, launch: Launch | None = None,
+        extra: tuple[Daemon, ...] = (),
+    ) -> AsyncIterator["Node"]:  # fmt: skip
+        """A running node.  Give *store* when several nodes share one; *blobs*, *reach* and *launch* replace engines."""
+        me, work = settings.node, settings.work
+        async with AsyncExitStack() as stack:
+            if store is None:
+                if me.profile in COORDINATES:
+                    stack.enter_context(only_coordinator(settings.store, me.id))
+                store = await stack.enter_async_context(open_store(settings.store, clock))
+                if me.profile in COORDINATES:
+                    await free_roles(store)
+            blobs = blobs or open_blobs(settings.blobs.folder)
+            ids = Ids(clock, rng)
+            scribe = Scribe(me.id, clock, ids)
+            router = Router(store, clock, scribe, settings.bus)
+            desk = StoreDesk(store, clock, ids, scribe, me.id, lease_seconds=work.lease_seconds, retry=work.retry)
+            roster = Roster(store, clock, settings.cluster.beat_seconds)
+            wanted = ROLES if me.profile in COORDINATES else ()
+            roles = Roles(me.id, store, clock, wanted, settings.cluster.role_seconds)
+            record = NodeRecord(
+                id=me.id, profile=me.profile, address=settings.blobs.folder, beat=0, ephemeral=me.ephemeral
+            )
+            transfer = Transfer(me.id, store, blobs, reach or _reach_by(roster))
+            porter = Porter(record, transfer, roster, settings.replicas)
+            crew = Crew(launch or ProcessLaunch(settings.blobs.folder, work.executables), work)
+            runner = Runner(
+                me.id,
+                desk,
+                crew,
+                clock,
+                work,
+                KINDS[me.profile],
+                stage=_stage_by(transfer, me.id),
+                move=porter.move,
+                conclude=porter.conclude,
+                wait=_wait_by(store),
+            )
+            supervisor = Supervisor(me.id, router, clock, holds=roles.holds, check=roles.check)
+            node = cls(
+                node_id=me.id, settings=settings, policy=settings.policy, replicas=settings.replicas,
+                store_settings=settings.store, clock=clock, rng=rng, ids=ids, scribe=scribe, store=store, blobs=blobs,
+                router=router, desk=desk, roster=roster, roles=roles, record=record, runner=runner,
+                supervisor=supervisor, readers=supervisor.readers, lease_watch=Watch(), pause_watch=Watch(),
+                letter_watch=Watch(),
+            )  # fmt: skip
+            await node._recover()
+            stack.push_async_callback(node._leave)
+            await stack.enter_async_context(supervisor.run(DAEMONS + extra, node.parts(), profile=me.profile))
+            await router.publish(Joined(node=me.id, profile=me.profile), source="node")
+            yield node
+
+    def parts(self) -> dict[str, Any]:
+        """What daemons may ask for, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    async def _recover(self) -> None:
+        """Start is recovery: whatever an earlier life of this node left behind is put right, however it ended."""
+        await self.desk.take_back_own()
+        async with self.store.begin() as tx:
+            await ledger.correct(tx, self.node_id, await self.blobs.names())
+        await self.roles.elect()
+
+    async def _leave(self) -> None:
+        """Hand back what others would have to wait for.  A crash instead is as safe, only slower for them."""
+        await self.roles.resign()
+        async with self.store.begin() as tx:
+            await tx.append([self.scribe.wrap(Left(node=self.node_id), source="node")])
+
+
+async def free_roles(store: Store) -> None:
+    """Free all roles: whoever held them was a process that is gone, since we are the only coordinator now."""
+    async with store.begin() as tx:
+        await tx.drop(None)
+
+
+def _reach_by(roster: Roster) -> Reach:
+    async def reach(node: str) -> Blobs:
+        known = {record.id: record for record in await roster.everyone()}
+        if node not in known:
+            raise NoRoute(node, [UNREACHABLE])
+        return open_blobs(known[node].address)
+
+    return reach
+
+
+def _stage_by(transfer: Transfer, here: str) -> Any:
+    async def stage(blobs: Any, left: Checkpoint | None) -> None:
+        await transfer.fetch(blobs)
+        if left is not None:
+            try:
+                await transfer.copy(left.blob, here, source=left.node)
+            except TransferError:
+                return  # gone with its node: the job starts over
+
+    return stage
+
+
+def _wait_by(store: Store) -> Any:
+    async def wait(seconds: float) -> None:
+        await store.wait(store.position, seconds)
+
+    return wait

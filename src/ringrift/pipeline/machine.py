@@ -1,0 +1,323 @@
+"""The machine: what follows from what, as one function without clock, disk or network.
+
+    Opened ─▶ Train (generation 0)
+    BatchFinished ─▶ Sync          Synced ─▶ (enough games?) Export      Exported ─▶ Train
+    Finished ─▶ Sync + Verify      both done ─▶ Match over numbered blocks, or the first promotion
+    BlocksPlayed ─▶ (gate) promote + Distribute, reject, or more blocks  Distributed ─▶ collect again
+
+An event out of turn changes nothing, so it does not matter how often or how late one comes.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from ringrift.events import data, evaluation, model, pipeline, selfplay, training, work
+from ringrift.events.base import Event
+from ringrift.jobs import STAGE, URGENT, Distribute, Export, Job, Sync, Train, Verify
+from ringrift.kernel import variant as variants
+from ringrift.kernel.ids import seed_of
+from ringrift.kernel.settings import Policy
+from ringrift.kernel.value import Value
+from ringrift.kernel.verdict import Verdict
+from ringrift.pipeline import challenge
+from ringrift.pipeline.line import Batch, Candidate, Decision, Line, Stage
+
+V = TypeVar("V", bound=Value)
+
+
+class Step(Value):
+    """The line after an event, and what that calls for.  Everything in it is written in one transaction."""
+
+    line: Line
+    jobs: tuple[Job, ...] = ()
+    events: tuple[Event, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    decision: Decision | None = None
+    cancel: str | None = None
+    """Beginning of the keys of jobs that are no longer wanted."""
+
+
+def open_line(event: pipeline.Opened, policy: Policy, at: float) -> Step:
+    """A new line: its first job makes generation 0."""
+    parsed = variants.parse(event.variant)
+    line = Line(variant=event.variant, workload=event.workload, players=parsed.players, since=at)
+    return _start(line, policy, at)
+
+
+def advance(line: Line, event: Event, policy: Policy, at: float) -> Step:
+    """The line after *event*, and what that calls for.  Events out of turn change nothing."""
+    match event, line.stage:
+        case selfplay.BatchFinished(), _:
+            return _played(line, event)
+        case data.Synced(kind="games"), _:
+            return _kept(line, event.blob, policy, at)
+        case data.Synced(kind="model") | model.Verified(), Stage.VERIFYING:
+            return _vouched(line, event, policy, at)
+        case data.Exported(), Stage.EXPORTING:
+            line = _move(line, Stage.TRAINING, at, samples=event.samples, tries=line.tries + 1)
+            job = Train(
+                variant=line.variant, generation=line.generation + 1, samples=event.samples, parent=line.champion,
+                seed=_seed(line, policy), priority=STAGE,
+            )  # fmt: skip
+            return Step(line=line, jobs=(job,), verdicts=(_gate(Stage.TRAINING, "a model from training", 0, 1, at),))
+        case training.Finished(), Stage.TRAINING | Stage.STARTING if event.parent == line.champion:
+            return _trained(line, event, at)
+        case evaluation.BlocksPlayed(), Stage.EVALUATING:
+            return _judged(line, event, policy, at)
+        case model.Distributed(), Stage.DISTRIBUTING if event.model == line.champion:
+            return _collect(line, policy, at)
+        case work.Buried(), _:
+            return _buried(line, event, policy, at)
+    return Step(line=line)
+
+
+# -- the stages, in the order of the loop ------------------------------------------------------------------------------
+
+
+def _start(line: Line, policy: Policy, at: float) -> Step:
+    line = _move(line, Stage.STARTING, at, champion=None, generation=-1, candidate=None, tries=line.tries + 1)
+    # The first generation has the same seed however often it must be made again: the same bytes come out.
+    job = Train(variant=line.variant, generation=0, seed=seed_of(policy.seed, line.variant), priority=STAGE)
+    return Step(line=line, jobs=(job,), verdicts=(_gate(Stage.STARTING, "a model of generation 0", 0, 1, at),))
+
+
+def _played(line: Line, event: selfplay.BatchFinished) -> Step:
+    if any(batch.blob == event.batch for batch in (*line.pending, *line.window)):
+        return Step(line=line)  # the same games again count once
+    counts = _changed(line.counts, batches=line.counts.batches + 1, games=line.counts.games + event.games)
+    line = _changed(line, pending=(*line.pending, Batch(blob=event.batch, games=event.games)), counts=counts)
+    # An ephemeral node may be gone in a minute; its games go first.
+    priority = URGENT if event.ephemeral else STAGE
+    job = Sync(variant=line.variant, blob=event.batch, kind_of="games", source=event.node, priority=priority)
+    return Step(line=line, jobs=(job,))
+
+
+def _kept(line: Line, blob: str, policy: Policy, at: float) -> Step:
+    batch = next((batch for batch in line.pending if batch.blob == blob), None)
+    if batch is None:
+        return Step(line=line)
+    counts = _changed(line.counts, kept=line.counts.kept + 1, games_kept=line.counts.games_kept + batch.games)
+    line = _changed(
+        line, pending=tuple(b for b in line.pending if b is not batch), counts=counts, fresh=line.fresh + batch.games,
+        window=(*line.window, batch)[-policy.window_batches_max :],
+    )  # fmt: skip
+    return _export_if_enough(line, policy, at) if line.stage is Stage.COLLECTING else Step(line=line)
+
+
+def _collect(line: Line, policy: Policy, at: float) -> Step:
+    if policy.iterations_max is not None and line.iteration >= policy.iterations_max:
+        return Step(
+            line=_move(line, Stage.RESTING, at, candidate=None, samples=None), verdicts=(_rest(line, policy, at),)
+        )
+    return _export_if_enough(_move(line, Stage.COLLECTING, at, candidate=None, samples=None), policy, at)
+
+
+def _export_if_enough(line: Line, policy: Policy, at: float) -> Step:
+    enough = line.fresh >= policy.games_per_export and bool(line.window)
+    verdict = Verdict(
+        gate=Stage.COLLECTING, allowed=enough, rule="games since the last export", value=line.fresh,
+        limit=policy.games_per_export, since=at,
+    )  # fmt: skip
+    if not enough:
+        return Step(line=line, verdicts=(verdict,))
+    line = _move(line, Stage.EXPORTING, at, fresh=0, tries=line.tries + 1)
+    batches = tuple(batch.blob for batch in line.window)
+    job = Export(variant=line.variant, batches=batches, seed=_seed(line, policy), priority=STAGE)
+    return Step(line=line, jobs=(job,), verdicts=(verdict, _gate(Stage.EXPORTING, "samples from an export", 0, 1, at)))
+
+
+def _trained(line: Line, event: training.Finished, at: float) -> Step:
+    candidate = Candidate(model=event.model, generation=event.generation)
+    line = _move(line, Stage.VERIFYING, at, candidate=candidate)
+    copy = Sync(variant=line.variant, blob=event.model, kind_of="model", source=event.node, priority=URGENT)
+    vouch = Verify(variant=line.variant, model=event.model, priority=STAGE)
+    gate = _gate(Stage.VERIFYING, "copied and checked", 0, 2, at)
+    return Step(line=line, jobs=(copy, vouch), verdicts=(gate,))
+
+
+def _vouched(line: Line, event: Event, policy: Policy, at: float) -> Step:
+    """A candidate counts only once it has its copies and somebody has checked it."""
+    candidate = line.candidate
+    assert candidate is not None
+    match event:
+        case data.Synced() if event.blob == candidate.model:
+            candidate = _changed(candidate, copied=True)
+        case model.Verified() if event.model == candidate.model:
+            candidate = _changed(candidate, verified=True)
+    line = _changed(line, candidate=candidate)
+    passed = candidate.copied + candidate.verified
+    verdict = _gate(Stage.VERIFYING, "copied and checked", passed, 2, at)
+    if passed < 2:
+        return Step(line=line, verdicts=(verdict,))
+    if line.champion is None:
+        return _with(_promote(line, None, at), verdicts=(verdict,))
+    line = _move(line, Stage.EVALUATING, at)
+    line, jobs = challenge.more(line, policy)
+    return Step(line=line, jobs=jobs, verdicts=(verdict, challenge.verdict(line, policy, at)))
+
+
+def _judged(line: Line, event: evaluation.BlocksPlayed, policy: Policy, at: float) -> Step:
+    candidate = line.candidate
+    assert candidate is not None
+    if (event.candidate, event.champion) != (candidate.model, line.champion):
+        return Step(line=line)
+    line = _changed(line, candidate=challenge.with_blocks(candidate, event.blocks))
+    outcome = challenge.outcome(line, policy)
+    verdict = challenge.verdict(line, policy, at)
+    if outcome.decided is None:
+        line, jobs = challenge.more(line, policy)
+        return Step(line=line, jobs=jobs, verdicts=(verdict,))
+    evidence = challenge.evidence(outcome)
+    step = _promote(line, evidence, at) if outcome.decided else _reject(line, outcome.rule, evidence, policy, at)
+    return _with(step, verdicts=(verdict,))
+
+
+def _promote(line: Line, evidence: model.Evidence | None, at: float) -> Step:
+    """The candidate becomes champion: record, event, evidence and next job in one transaction."""
+    candidate = line.candidate
+    assert candidate is not None
+    assert candidate.copied
+    assert candidate.verified
+    previous = line.champion
+    reason = "generation 0 is where a line begins" if evidence is None else evidence.rule
+    line = _move(
+        line, Stage.DISTRIBUTING, at, champion=candidate.model, generation=candidate.generation, previous=previous,
+        candidate=None, samples=None, iteration=line.iteration + (evidence is not None),
+    )  # fmt: skip
+    return Step(
+        line=line,
+        jobs=(Distribute(variant=line.variant, model=candidate.model, priority=STAGE),),
+        events=(
+            model.Promoted(
+                variant=line.variant, model=candidate.model, generation=candidate.generation, previous=previous,
+                evidence=evidence,
+            ),
+        ),
+        decision=_decision(line, candidate, previous, True, reason, evidence, at),
+        verdicts=(_gate(Stage.DISTRIBUTING, "the champion on every node that plays", 0, 1, at),),
+        cancel=challenge.keys(line.variant, candidate.model),
+    )  # fmt: skip
+
+
+def _reject(line: Line, reason: str, evidence: model.Evidence | None, policy: Policy, at: float) -> Step:
+    candidate = line.candidate
+    assert candidate is not None
+    said = model.Rejected(variant=line.variant, model=candidate.model, reason=reason, evidence=evidence)
+    decision = _decision(line, candidate, line.champion, False, reason, evidence, at)
+    return _with(
+        _collect(line, policy, at),
+        events=(said,),
+        decision=decision,
+        cancel=challenge.keys(line.variant, candidate.model),
+    )
+
+
+def _buried(line: Line, event: work.Buried, policy: Policy, at: float) -> Step:
+    """A job of the line will not be done.  The line goes on without it, and says what it gave up."""
+    blob, candidate = event.blob, line.candidate
+    ours = candidate is not None and candidate.model in event.key
+    match event.kind, line.stage:
+        case "sync", _ if any(batch.blob in event.key for batch in line.pending):
+            return _lost(line, next(b for b in line.pending if b.blob in event.key), event.error)
+        case (("sync" | "verify" | "match"), (Stage.VERIFYING | Stage.EVALUATING)) if ours:
+            if blob is not None and blob == line.champion:
+                return _champion_lost(line, event.error, policy, at)
+            if line.champion is None:
+                return _start(line, policy, at)
+            return _reject(line, f"{event.kind} failed: {event.error}", None, policy, at)
+        case "export", Stage.EXPORTING:
+            return _export_again(line, blob, event.error, policy, at)
+        case "train", Stage.TRAINING:
+            if blob is not None and blob == line.champion:
+                return _champion_lost(line, event.error, policy, at)
+            return _collect(line, policy, at)
+        case "train", Stage.STARTING:
+            return _start(line, policy, at)
+        case "play", _ if blob is not None and blob == line.champion:
+            return _champion_lost(line, event.error, policy, at)
+        case "distribute", Stage.DISTRIBUTING:
+            return _collect(line, policy, at)  # nodes that lack the champion fetch it when they need it
+    return Step(line=line)
+
+
+def _lost(line: Line, batch: Batch, reason: str) -> Step:
+    counts = _changed(line.counts, lost=line.counts.lost + 1, games_lost=line.counts.games_lost + batch.games)
+    line = _changed(line, pending=tuple(b for b in line.pending if b is not batch), counts=counts)
+    return Step(line=line, events=(data.Lost(variant=line.variant, blob=batch.blob, reason=reason),))
+
+
+def _export_again(line: Line, blob: str | None, reason: str, policy: Policy, at: float) -> Step:
+    """An export that failed on one batch goes on without it; one that failed for no known batch waits for new games."""
+    bad = next((batch for batch in line.window if batch.blob == blob), None)
+    if bad is None:
+        return _collect(line, policy, at)
+    window = tuple(batch for batch in line.window if batch is not bad)
+    counts = _changed(
+        line.counts, kept=line.counts.kept - 1, games_kept=line.counts.games_kept - bad.games,
+        lost=line.counts.lost + 1, games_lost=line.counts.games_lost + bad.games,
+    )  # fmt: skip
+    line = _changed(line, window=window, counts=counts, fresh=sum(batch.games for batch in window))
+    said = data.Lost(variant=line.variant, blob=bad.blob, reason=reason)
+    return _with(_collect(line, policy, at), events=(said,))
+
+
+def _champion_lost(line: Line, reason: str, policy: Policy, at: float) -> Step:
+    """No copy of the champion is left anywhere: go back to the one before it, or to generation 0."""
+    assert line.champion is not None
+    said = data.Lost(variant=line.variant, blob=line.champion, reason=reason)
+    cancel = challenge.keys(line.variant, line.candidate.model) if line.candidate else None
+    if line.previous is None:
+        step = _start(line, policy, at)
+    else:
+        line = _changed(line, champion=line.previous, generation=line.generation - 1, previous=None)
+        step = _collect(line, policy, at)
+    return _with(step, events=(said,), cancel=cancel)
+
+
+# -- small parts -------------------------------------------------------------------------------------------------------
+
+
+def _changed(value: V, **changes: object) -> V:
+    return msgspec.structs.replace(value, **changes)
+
+
+def _move(line: Line, stage: Stage, at: float, **changes: object) -> Line:
+    return _changed(line, stage=stage, since=at, **changes)
+
+
+def _seed(line: Line, policy: Policy) -> int:
+    return seed_of(policy.seed, line.variant, line.tries)
+
+
+def _gate(stage: Stage, rule: str, value: float, limit: float, at: float) -> Verdict:
+    return Verdict(gate=stage, allowed=value >= limit, rule=rule, value=value, limit=limit, since=at)
+
+
+def _rest(line: Line, policy: Policy, at: float) -> Verdict:
+    assert policy.iterations_max is not None
+    return Verdict(
+        gate=Stage.RESTING, allowed=False, rule="promotions asked for are done", value=line.iteration,
+        limit=policy.iterations_max, since=at,
+    )  # fmt: skip
+
+
+def _with(
+    step: Step, *, events: tuple[Event, ...] = (), verdicts: tuple[Verdict, ...] = (), decision: Decision | None = None,
+    cancel: str | None = None,
+) -> Step:  # fmt: skip
+    """*step* with more in it: what is said here comes first."""
+    return _changed(
+        step, events=events + step.events, verdicts=verdicts + step.verdicts, decision=decision or step.decision,
+        cancel=cancel or step.cancel,
+    )  # fmt: skip
+
+
+def _decision(
+    line: Line, candidate: Candidate, previous: str | None, promoted: bool, reason: str,
+    evidence: model.Evidence | None, at: float,
+) -> Decision:  # fmt: skip
+    return Decision(
+        variant=line.variant, model=candidate.model, promoted=promoted, reason=reason, generation=candidate.generation,
+        time=at, previous=previous, evidence=evidence,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The same code under a simulated clock, network, disk and fleet."""

@@ -1,0 +1,1 @@
+"""Remembering: the log, jobs, leases, records and links, in one transactional store."""

@@ -1,0 +1,40 @@
+"""The only place that knows which engine serves a store."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.settings import StoreSettings
+from ringrift.store.sqlite.engine import Offload, SqliteStore
+from ringrift.store.sqlite.files import only_one
+
+THREADS = 4
+
+
+@asynccontextmanager
+async def open_store(
+    settings: StoreSettings, clock: Clock, *, engine: type[SqliteStore] = SqliteStore,
+    offload: Offload | None = None, vfs: str | None = None,
+) -> AsyncIterator[SqliteStore]:  # fmt: skip
+    """The store of *settings*.  *offload* and *vfs* are the simulator's: COMMIT inline, on a simulated disk."""
+    with ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="store") as threads:
+        loop = asyncio.get_running_loop()
+
+        async def in_thread(call: Any, *args: Any) -> Any:
+            return await loop.run_in_executor(threads, call, *args)
+
+        store = engine(settings, clock, offload or in_thread, vfs)
+        committer = loop.create_task(store.commit_forever(), name="store-commit")
+        try:
+            yield store
+        finally:
+            await store.close(committer)
+
+
+def only_coordinator(settings: StoreSettings, holder: str) -> AbstractContextManager[None]:
+    """Be the only coordinator of this store while the body runs.  Raises NotLeader."""
+    return only_one(Path(settings.path).parent / "coordinator.lock", holder)

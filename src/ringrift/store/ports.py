@@ -1,0 +1,248 @@
+"""The seam to every store engine: what can be read, what a transaction can write, what a store is.
+
+Verbs take sequences; there is no single form.  A transaction is all or nothing, bodies run one at a time, and
+``begin()`` returns only when what its body wrote is on stable storage.  Inside a body await only the transaction.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from ringrift.events.base import Envelope
+from ringrift.kernel.value import Value
+
+STATES = ("ready", "claimed", "done", "dead", "cancelled")
+
+
+class Wanted(Value):
+    """A job to be enqueued.  While a job with *key* is ready or claimed, that one is returned instead."""
+
+    id: str
+    kind: str
+    variant: str
+    key: str
+    body: bytes
+    priority: int = 40
+    node: str | None = None
+    time: float = 0.0
+
+
+class Lease(Value):
+    """A claimed job: who presents *fence* may renew, finish or fail it, until somebody gets a higher one."""
+
+    job: str
+    kind: str
+    variant: str
+    key: str
+    body: bytes
+    holder: str
+    fence: int
+    renewals: int
+    seconds: float
+    attempts: int
+    outputs: bytes = b"[]"
+
+
+class Held(Value):
+    """What a holder says of its lease: the fence it holds, and on renewal its progress and partial outputs."""
+
+    job: str
+    fence: int
+    progress: float = 0.0
+    outputs: bytes | None = None
+
+
+class Failure(Value):
+    """A lease that ends without a result: ready again after *pause* seconds, or dead if *pause* is None.
+
+    With *renewals* it ends only if nobody renewed it meanwhile.
+    """
+
+    job: str
+    fence: int
+    error: str
+    pause: float | None
+    renewals: int | None = None
+    started: bool = True
+    """False = given back untouched: the try does not count."""
+
+
+class JobRow(Value):
+    """One job as the store has it."""
+
+    id: str
+    kind: str
+    variant: str
+    key: str
+    body: bytes
+    state: str
+    priority: int
+    node: str | None
+    attempts: int
+    fence: int
+    holder: str | None
+    renewals: int
+    seconds: float
+    pause: float
+    progress: float
+    time: float
+    error: str | None
+
+
+class RoleRow(Value):
+    """Who holds a role, in which term.  Terms only grow."""
+
+    role: str
+    holder: str
+    term: int
+    renewals: int
+    seconds: float
+
+
+class Put(Value):
+    """A record to be written, found again by kind and id and by each field of *index*."""
+
+    kind: str
+    id: str
+    body: bytes
+    index: Mapping[str, str] = {}
+
+
+class Record(Value):
+    """A record as the store has it."""
+
+    kind: str
+    id: str
+    body: bytes
+
+
+class Delivery(Value):
+    """An event that a reader could not take: *parked* until its pause is over, *dead*, *done* or *discarded*."""
+
+    reader: str
+    position: int
+    state: str
+    attempts: int
+    pause: float
+    error: str
+    first: float
+    last: float
+
+
+class Reads(Protocol):
+    """What can be asked of the store.  Every answer is bounded."""
+
+    async def read(self, after: int, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
+        """Up to *limit* events behind position *after*, in order; with *names*, only those."""
+
+    async def envelopes(self, ids: Sequence[str]) -> Sequence[Envelope]:
+        """The events with these ids, in the order of their positions."""
+
+    async def places(self) -> Mapping[str, int]:
+        """Every durable reader and the position it has taken in."""
+
+    async def deliveries(
+        self, states: Collection[str], limit: int, reader: str | None = None, position: int | None = None
+    ) -> Sequence[Delivery]:
+        """Deliveries that went wrong, oldest first."""
+
+    async def jobs(
+        self, states: Collection[str], limit: int, *, variant: str | None = None, holder: str | None = None
+    ) -> Sequence[JobRow]:
+        """Jobs in these states, oldest first."""
+
+    async def tally(self, variant: str | None = None) -> Mapping[tuple[str, str], int]:
+        """How many jobs there are by (kind, state)."""
+
+    async def roles(self) -> Sequence[RoleRow]:
+        """Every role that was ever held."""
+
+    async def get(self, kind: str, ids: Sequence[str]) -> Mapping[str, bytes]:
+        """The bodies of those records that exist."""
+
+    async def find(self, kind: str, field: str, values: Sequence[str], limit: int) -> Sequence[Record]:
+        """Records whose index *field* has one of *values*."""
+
+    async def scan(self, kind: str, after: str, limit: int) -> Sequence[Record]:
+        """Records of *kind* by id, behind *after*."""
+
+    async def walk(self, roots: Sequence[str], up: bool, limit: int) -> Sequence[str]:
+        """What *roots* come from (*up*) or what came from them, nearest first, without *roots*."""
+
+
+class Tx(Reads, Protocol):
+    """What a transaction can write."""
+
+    async def append(self, envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
+        """Append to the log; the same id and body again is the first one.  Raises IdConflict."""
+
+    async def advance(self, reader: str, old: int, new: int) -> None:
+        """Move *reader* from *old* to *new*.  Raises Overtaken if it stands elsewhere."""
+
+    async def enrol(self, reader: str, at: int) -> int:
+        """The place of *reader*, which starts at *at* if it is new."""
+
+    async def park(self, deliveries: Sequence[Delivery]) -> None:
+        """Write down deliveries in their new state."""
+
+    async def enqueue(self, jobs: Sequence[Wanted]) -> Sequence[str]:
+        """Ask for *jobs*; the id of each, or of the live job with the same key."""
+
+    async def claim(self, kinds: Collection[str], holder: str, seconds: float, limit: int) -> Sequence[Lease]:
+        """Lease up to *limit* ready jobs: highest priority first, oldest first within it."""
+
+    async def renew(self, held: Sequence[Held]) -> None:
+        """Say that these are alive.  Raises LeaseLost naming those that are not held by this fence."""
+
+    async def finish(self, held: Sequence[Held]) -> None:
+        """End these well.  Raises LeaseLost; then none is ended."""
+
+    async def fail(self, failures: Sequence[Failure]) -> Sequence[str]:
+        """End these badly; the ids of those that really were held by this fence."""
+
+    async def resume(self, jobs: Sequence[str]) -> None:
+        """End the pause of these ready jobs."""
+
+    async def cancel(self, prefix: str) -> int:
+        """Cancel every live job whose key begins with *prefix*; holders lose their lease."""
+
+    async def hold(self, role: str, holder: str, seconds: float, over: RoleRow | None) -> RoleRow | None:
+        """Take *role* in a new term, if it is free or still exactly as in *over*; None if somebody was faster."""
+
+    async def keep(self, role: str, term: int) -> None:
+        """Renew *role*.  Raises LeaseLost if the term is over."""
+
+    async def under(self, role: str, term: int) -> None:
+        """Raise NotLeader unless *term* is the current term of *role*: then this transaction has no effect."""
+
+    async def drop(self, holder: str | None) -> None:
+        """Free every role of *holder*, or of everybody."""
+
+    async def put(self, records: Sequence[Put]) -> None:
+        """Write records, replacing what was there."""
+
+    async def delete(self, kind: str, ids: Sequence[str]) -> None:
+        """Forget records."""
+
+    async def link(self, links: Sequence[tuple[str, str]]) -> None:
+        """Say that the first of each pair came from the second."""
+
+    async def compact(self, keep: int, limit: int) -> int:
+        """Drop up to *limit* old events, keeping the last *keep* and all that a reader still needs; how many went."""
+
+
+class Store(Protocol):
+    """A store.  One object per database and process."""
+
+    def begin(self) -> AbstractAsyncContextManager[Tx]:
+        """A transaction.  Leaving it returns when it is durable, or raises and nothing of it happened."""
+
+    def read(self) -> AbstractAsyncContextManager[Reads]:
+        """A consistent view for reading."""
+
+    @property
+    def position(self) -> int:
+        """The last durable position this process knows of."""
+
+    async def wait(self, after: int, seconds: float) -> int:
+        """The position once it is behind *after*, once anything else was committed here, or after *seconds*."""

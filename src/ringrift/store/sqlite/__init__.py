@@ -1,0 +1,1 @@
+"""The embedded engine: SQLite through apsw, WAL, synchronous=FULL, group commit."""

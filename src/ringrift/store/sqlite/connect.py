@@ -1,0 +1,74 @@
+"""Connections: how the file is opened, and how its schema is brought up to date."""
+
+from pathlib import Path
+
+import apsw
+
+from ringrift.kernel.errors import SchemaTooNew
+from ringrift.store import sql
+from ringrift.store.sqlite.files import require_local
+from ringrift.store.sqlite.reads import one
+
+MIGRATIONS = sql.migrations("ringrift.store.sqlite.migrations")
+CACHE_KIB = 8 * 1024
+CHECKPOINT_PAGES = 2000
+STATEMENTS_CACHED = 100
+
+
+def connect(path: str | Path, *, read_only: bool = False, vfs: str | None = None) -> apsw.Connection:
+    """A connection to the store at *path*; the first writer makes it or migrates it.
+
+    Raises SchemaTooNew, UnsafeFilesystem.
+    """
+    if vfs is None:
+        file = Path(path)
+        require_local(file.parent if file.parent.exists() else Path())
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    db = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=STATEMENTS_CACHED)
+    try:
+        _configure(db, read_only=read_only, exclusive=vfs is not None)
+        if not read_only:
+            migrate(db, str(path))
+    except BaseException:
+        db.close()
+        raise
+    if vfs is None and not read_only:
+        Path(path).chmod(0o600)
+    return db
+
+
+def _configure(db: apsw.Connection, *, read_only: bool, exclusive: bool) -> None:
+    db.set_busy_timeout(5000)
+    if exclusive:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+    if not read_only:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    # An acknowledged append survives power loss.  Group commit pays for it; there is no weaker setting.
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA foreign_keys = ON")
+    db.set_busy_timeout(5000 if read_only else 0)
+
+
+def migrate(db: apsw.Connection, path: str) -> None:
+    """Bring the schema to the newest version this code knows, each step all or nothing.  Raises SchemaTooNew."""
+    db.set_busy_timeout(5000)
+    found: int = one(db, "PRAGMA user_version")
+    if found > len(MIGRATIONS):
+        raise SchemaTooNew(path, found, len(MIGRATIONS))
+    for number, script in MIGRATIONS[found:]:
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have done this step while we waited for the lock.
+            if one(db, "PRAGMA user_version") < number:
+                db.execute(script)
+                db.execute(f"PRAGMA user_version = {number}")
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+        db.execute("COMMIT")
+    db.set_busy_timeout(0)

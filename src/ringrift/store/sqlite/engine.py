@@ -1,0 +1,294 @@
+"""SqliteStore: one writer connection, bodies one at a time, one shared COMMIT for all that finished meanwhile.
+
+    begin ─▶ wait for the turn ─▶ SAVEPOINT · body · RELEASE ─▶ wait for COMMIT ─▶ return
+                                   (SQL inline on the loop)      (one thread hop for the whole group)
+
+Bodies queue in order.  The committer queues behind them like everybody else, so whatever was waiting when the first
+body finished shares its COMMIT: the fsync itself is the gathering window.  A body that fails undoes its own savepoint
+and nobody else's.  If COMMIT fails, nobody knows what is on disk: everyone in the group gets the error, and the store
+refuses all further work, so that the process ends and recovers by starting again.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import apsw
+
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.errors import Backpressure, NoRoom, StoreError, Unreachable
+from ringrift.kernel.failpoint import failpoint
+from ringrift.kernel.settings import StoreSettings
+from ringrift.store.ports import Reads, Tx
+from ringrift.store.sqlite import reads
+from ringrift.store.sqlite.connect import connect
+from ringrift.store.sqlite.tx import SqliteReads, SqliteTx
+
+Offload = Callable[..., Awaitable[Any]]
+READERS_MAX = 4
+BUSY_SECONDS_MAX = 10.0
+
+
+class SqliteStore:
+    """A store in one SQLite file.  Open it with :func:`ringrift.store.open.open_store`."""
+
+    def __init__(self, settings: StoreSettings, clock: Clock, offload: Offload, vfs: str | None = None) -> None:
+        self._settings, self._clock, self._offload, self._vfs = settings, clock, offload, vfs
+        self._db = connect(settings.path, vfs=vfs)
+        self._tx = self.make_tx(self._db)
+        self._idle: list[apsw.Connection] = []
+        self._reading = asyncio.Semaphore(READERS_MAX)
+        self._turns: deque[asyncio.Future[None]] = deque()
+        self._busy = self._open = False
+        self._holder: asyncio.Task[Any] | None = None
+        self._since = 0.0
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._group: list[asyncio.Future[None]] = []
+        self._finished = asyncio.Event()
+        self._broken: Exception | None = None
+        self._closing = False
+        self._changes = self._db.total_changes()
+        self._position = reads.head(self._db)
+        self._waiters: list[asyncio.Future[int]] = []
+
+    def make_tx(self, db: apsw.Connection) -> SqliteTx:
+        """The transaction that bodies get."""
+        return SqliteTx(db)
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    def begin(self) -> AbstractAsyncContextManager[Tx]:
+        return _Body(self)
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[Reads]:
+        if self._vfs is not None:
+            # A simulated disk has one connection.  Reading as a body means that what was read is durable on return.
+            async with self.begin() as tx:
+                yield tx
+            return
+        async with self._reading:
+            db = self._idle.pop() if self._idle else connect(self._settings.path, read_only=True)
+            try:
+                await self._offload(db.execute, "BEGIN")
+                yield SqliteReads(db, self._offload)
+            finally:
+                await asyncio.shield(self._offload(_end_read, db))
+                self._idle.append(db)
+
+    async def wait(self, after: int, seconds: float) -> int:
+        if self._position > after:
+            return self._position
+        waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await asyncio.wait((waiter,), timeout=seconds)
+        finally:
+            self._waiters.remove(waiter)
+        if not waiter.done() and self._vfs is None:
+            # Another process may have appended: a lost wake-up costs latency, never data.
+            async with self.read() as view:
+                newer = await view.read(after, 1)
+            if newer:
+                self._position = max(self._position, newer[0].position)
+        return self._position
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    async def take_turn(self) -> None:
+        """Wait until no body and no COMMIT is running."""
+        if self._busy:
+            if len(self._turns) >= self._settings.waiting_max:
+                raise Backpressure("store", self._settings.waiting_max)
+            turn = asyncio.get_running_loop().create_future()
+            self._turns.append(turn)
+            if self._watchdog is None:
+                self._watch()
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self.give_turn()
+                raise
+        self._busy = True
+        if self._broken is not None:
+            self.give_turn()
+            raise Unreachable(f"the store stopped after: {self._broken}") from self._broken
+
+    def give_turn(self) -> None:
+        """Let the next one go.  Futures that nobody waits for any more are skipped."""
+        self._holder = None
+        while self._turns:
+            turn = self._turns.popleft()
+            if not turn.done():
+                turn.set_result(None)  # stays busy: the turn is handed on, nobody can slip in between
+                return
+        self._busy = False
+
+    def _watch(self) -> None:
+        """While somebody waits, end a body that holds everybody up: bodies await only their transaction."""
+        limit = self._settings.tx_seconds_max
+        holder, since = self._holder, self._since
+
+        def look() -> None:
+            self._watchdog = None
+            if holder is not None and self._holder is holder and self._since == since:
+                holder.cancel(f"a transaction took longer than {limit:g} s")
+            if self._turns:
+                self._watch()
+
+        self._watchdog = asyncio.get_running_loop().call_later(limit, look)
+
+    # -- bodies --------------------------------------------------------------------------------------------------------
+
+    async def enter(self) -> SqliteTx:
+        """Begin a body: the first of a group opens the transaction that all of them share."""
+        await self.take_turn()
+        try:
+            if not self._open:
+                await self._begin()
+            self._db.execute("SAVEPOINT body")
+        except BaseException as wrong:
+            self.give_turn()
+            if isinstance(wrong, apsw.Error):
+                raise translate(wrong, self._settings.path) from wrong
+            raise
+        self._holder, self._since = asyncio.current_task(), self._clock.tick()
+        return self._tx
+
+    async def _begin(self) -> None:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            # Another process is writing.  Waiting for it happens off the loop, and has an end.
+            await self._offload(_begin_patiently, self._db)
+        self._open = True
+
+    def leave(self, wrong: BaseException | None) -> "asyncio.Future[None] | None":
+        """End a body: undo it if it failed, else the future that COMMIT resolves."""
+        try:
+            if wrong is not None:
+                self._db.execute("ROLLBACK TO body")
+            self._db.execute("RELEASE body")
+        except apsw.Error as bad:
+            self._lose_group(bad)
+            self.give_turn()
+            raise translate(bad, self._settings.path) from bad
+        done = None
+        if wrong is None:
+            done = asyncio.get_running_loop().create_future()
+            self._group.append(done)
+        self._finished.set()
+        self.give_turn()
+        return done
+
+    def _lose_group(self, bad: apsw.Error) -> None:
+        """A full disk can make SQLite undo the whole transaction; then nobody in the group has happened."""
+        if not self._db.in_transaction:
+            self._open = False
+            error = translate(bad, self._settings.path)
+            group, self._group = self._group, []
+            for done in group:
+                if not done.done():
+                    done.set_exception(error)
+
+    # -- commits -------------------------------------------------------------------------------------------------------
+
+    async def commit_forever(self) -> None:
+        """Commit group by group until closed or broken.  Never cancelled: a COMMIT has no middle."""
+        while self._broken is None:
+            await self._finished.wait()
+            await self.take_turn()
+            self._finished.clear()
+            group, self._group = self._group, []
+            if self._open:
+                await self._commit(group)
+            if self._closing:
+                self._broken = self._broken or StoreError("closed")
+            self.give_turn()
+
+    async def _commit(self, group: "list[asyncio.Future[None]]") -> None:
+        position, changes = reads.head(self._db), self._db.total_changes()
+        failpoint("store.before_commit")
+        error: StoreError | NoRoom | None = None
+        try:
+            await self._offload(self._db.execute, "COMMIT")
+        except apsw.Error as bad:
+            error = translate(bad, self._settings.path)
+            if isinstance(bad, apsw.FullError):
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+            else:
+                self._broken = bad
+        failpoint("store.after_commit")
+        self._open = False
+        if error is None:
+            self._position = max(self._position, position)
+        for done in group:
+            if not done.done():
+                done.set_result(None) if error is None else done.set_exception(error)
+        # A claim that found nothing changes nothing, and wakes nobody: else claims would wake claims for ever.
+        if changes != self._changes:
+            self._changes = changes
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(self._position)
+
+    async def close(self, committer: "asyncio.Task[None]") -> None:
+        """Commit what has finished and close the file."""
+        self._closing = True
+        self._finished.set()
+        await asyncio.wait((committer,))
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        for db in (*self._idle, self._db):
+            db.close()
+
+
+class _Body:
+    """One body of a transaction, as a context manager without a generator's cost."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    async def __aenter__(self) -> SqliteTx:
+        return await self._store.enter()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        done = self._store.leave(wrong)
+        if done is not None:
+            await done
+        if isinstance(wrong, apsw.Error):
+            raise translate(wrong, self._store._settings.path) from wrong
+
+
+def _end_read(db: apsw.Connection) -> None:
+    if db.in_transaction:
+        db.execute("ROLLBACK")
+
+
+def _begin_patiently(db: apsw.Connection) -> None:
+    db.set_busy_timeout(int(BUSY_SECONDS_MAX * 1000))
+    try:
+        db.execute("BEGIN IMMEDIATE")
+    finally:
+        db.set_busy_timeout(0)
+
+
+def translate(bad: apsw.Error, path: str | Path) -> StoreError | NoRoom:
+    """Our error for a driver's error: none of them leaks."""
+    if isinstance(bad, apsw.FullError):
+        return NoRoom(str(path))
+    if isinstance(bad, apsw.BusyError):
+        return Unreachable(f"{path}: another process has been writing for {BUSY_SECONDS_MAX:g} s")
+    return Unreachable(f"{path}: {type(bad).__name__}: {bad}")

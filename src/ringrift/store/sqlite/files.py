@@ -1,0 +1,58 @@
+"""What must be true of the place where the database lies, and who may be its coordinator."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ringrift.kernel.errors import NotLeader, UnsafeFilesystem
+
+# Names as /proc/mounts has them.  SQLite's locks do not work, or not always, across these.
+NETWORK_FILESYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "lustre", "gpfs", "glusterfs", "fuse.sshfs",
+     "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "beegfs", "davfs"}
+)  # fmt: skip
+
+
+def filesystem(path: Path, mounts: str) -> str:
+    """The kind of filesystem that *path* lies on, by *mounts* in the format of /proc/mounts; "" if it does not say."""
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        point = fields[1].replace("\\040", " ")
+        inside = path == Path(point) or Path(point) in path.parents
+        if inside and len(point) >= len(best):
+            best, kind = point, fields[2]
+    return kind
+
+
+def require_local(path: Path) -> None:
+    """Raise UnsafeFilesystem if *path* lies on a network filesystem."""
+    try:
+        mounts = Path("/proc/mounts").read_text()
+    except OSError:  # not Linux: nothing to ask
+        return
+    kind = filesystem(path.resolve(), mounts)
+    if kind in NETWORK_FILESYSTEMS:
+        raise UnsafeFilesystem(str(path), kind)
+
+
+@contextmanager
+def only_one(lock: Path, holder: str) -> Iterator[None]:
+    """Be the only process with *lock* while the body runs; the kernel frees it at death.  Raises NotLeader."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as taken:
+            found = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+            raise NotLeader("coordinator", found or "another process") from taken
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{holder} (process {os.getpid()})\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)

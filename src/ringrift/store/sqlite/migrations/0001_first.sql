@@ -1,0 +1,113 @@
+-- The log.  A position is never reused: compaction always leaves the newest row.
+CREATE TABLE log (
+    position    INTEGER PRIMARY KEY,
+    id          TEXT NOT NULL,
+    name        TEXT NOT NULL,
+    version     INTEGER NOT NULL,
+    time        REAL NOT NULL,
+    node        TEXT NOT NULL,
+    source      TEXT NOT NULL,
+    origin      TEXT NOT NULL,
+    correlation TEXT NOT NULL,
+    cause       TEXT NOT NULL,
+    trace       TEXT NOT NULL,
+    body        BLOB NOT NULL
+) STRICT;
+-- Ids sort by time, so this index grows at its end.
+CREATE UNIQUE INDEX log_id ON log (id);
+
+CREATE TABLE readers (
+    reader   TEXT PRIMARY KEY,
+    position INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- A delivery that went wrong.  A dead letter is a state of it, not another place.
+CREATE TABLE deliveries (
+    reader   TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    state    TEXT NOT NULL CHECK (state IN ('parked', 'dead', 'done', 'discarded')),
+    attempts INTEGER NOT NULL,
+    pause    REAL NOT NULL,
+    error    TEXT NOT NULL,
+    first    REAL NOT NULL,
+    last     REAL NOT NULL,
+    PRIMARY KEY (reader, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deliveries_state ON deliveries (state, position);
+
+-- Jobs are never deleted while they count, and have exactly one state.
+CREATE TABLE jobs (
+    number   INTEGER PRIMARY KEY,
+    id       TEXT NOT NULL UNIQUE,
+    kind     TEXT NOT NULL,
+    variant  TEXT NOT NULL,
+    key      TEXT NOT NULL,
+    body     BLOB NOT NULL,
+    state    TEXT NOT NULL CHECK (state IN ('ready', 'claimed', 'done', 'dead', 'cancelled')),
+    priority INTEGER NOT NULL,
+    node     TEXT,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    fence    INTEGER NOT NULL DEFAULT 0,
+    holder   TEXT,
+    renewals INTEGER NOT NULL DEFAULT 0,
+    seconds  REAL NOT NULL DEFAULT 0,
+    pause    REAL NOT NULL DEFAULT 0,
+    progress REAL NOT NULL DEFAULT 0,
+    outputs  BLOB NOT NULL DEFAULT (CAST('[]' AS BLOB)),
+    time     REAL NOT NULL,
+    error    TEXT
+) STRICT;
+-- Partial indexes: finished rows are in none of them, so a million of those do not slow a claim.
+CREATE INDEX jobs_ready ON jobs (kind, node, priority DESC, number) WHERE state = 'ready' AND pause = 0;
+CREATE INDEX jobs_paused ON jobs (number) WHERE state = 'ready' AND pause > 0;
+CREATE INDEX jobs_claimed ON jobs (holder, number) WHERE state = 'claimed';
+CREATE INDEX jobs_dead ON jobs (number) WHERE state = 'dead';
+CREATE UNIQUE INDEX jobs_key ON jobs (key) WHERE state IN ('ready', 'claimed');
+
+-- How many jobs there are by kind, variant and state: kept by triggers in the same transaction as every move.
+CREATE TABLE tallies (
+    kind    TEXT NOT NULL,
+    variant TEXT NOT NULL,
+    state   TEXT NOT NULL,
+    count   INTEGER NOT NULL,
+    PRIMARY KEY (variant, kind, state)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER jobs_enqueued AFTER INSERT ON jobs BEGIN
+    INSERT INTO tallies VALUES (new.kind, new.variant, new.state, 1)
+    ON CONFLICT DO UPDATE SET count = count + 1;
+END;
+CREATE TRIGGER jobs_moved AFTER UPDATE OF state ON jobs WHEN old.state <> new.state BEGIN
+    UPDATE tallies SET count = count - 1 WHERE variant = old.variant AND kind = old.kind AND state = old.state;
+    INSERT INTO tallies VALUES (new.kind, new.variant, new.state, 1)
+    ON CONFLICT DO UPDATE SET count = count + 1;
+END;
+
+CREATE TABLE roles (
+    role     TEXT PRIMARY KEY,
+    holder   TEXT NOT NULL,
+    term     INTEGER NOT NULL,
+    renewals INTEGER NOT NULL,
+    seconds  REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE records (
+    kind TEXT NOT NULL,
+    id   TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (kind, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE record_index (
+    kind  TEXT NOT NULL,
+    field TEXT NOT NULL,
+    value TEXT NOT NULL,
+    id    TEXT NOT NULL,
+    PRIMARY KEY (kind, field, value, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX record_index_id ON record_index (kind, id);
+
+CREATE TABLE links (
+    child  TEXT NOT NULL,
+    parent TEXT NOT NULL,
+    PRIMARY KEY (child, parent)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX links_parent ON links (parent, child);

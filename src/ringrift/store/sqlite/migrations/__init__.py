@@ -1,0 +1,1 @@
+"""Numbered migrations; the number reached is the database's user_version."""

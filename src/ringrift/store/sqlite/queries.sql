@@ -1,0 +1,197 @@
+-- name: append
+-- One event; the same id again changes nothing.
+INSERT INTO log (id, name, version, time, node, source, origin, correlation, cause, trace, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
+
+-- name: head
+-- The newest position.
+SELECT coalesce(max(position), 0) FROM log;
+
+-- name: read
+-- Events behind a position, in order.
+SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace
+FROM log WHERE position > ? ORDER BY position LIMIT ?;
+
+-- name: read_named
+-- Events behind a position whose names are in a JSON list, in order.
+SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace
+FROM log WHERE position > ? AND name IN (SELECT value FROM json_each(?)) ORDER BY position LIMIT ?;
+
+-- name: envelopes
+-- Events by a JSON list of ids.
+SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace
+FROM log WHERE id IN (SELECT value FROM json_each(?)) ORDER BY position;
+
+-- name: compact
+-- Drop old events that every reader has taken in, never the newest.
+DELETE FROM log WHERE position IN (
+    SELECT position FROM log
+    WHERE position <= (SELECT max(position) FROM log) - max(?1, 1)
+      AND position <= coalesce((SELECT min(position) FROM readers), 9223372036854775807)
+      AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.position = log.position AND d.state IN ('parked', 'dead'))
+    ORDER BY position LIMIT ?2);
+
+-- name: places
+-- Every durable reader.
+SELECT reader, position FROM readers ORDER BY reader;
+
+-- name: enrol
+-- A new reader starts somewhere; a known one stays.
+INSERT INTO readers VALUES (?, ?) ON CONFLICT DO NOTHING;
+
+-- name: place
+-- Where a reader stands.
+SELECT position FROM readers WHERE reader = ?;
+
+-- name: advance
+-- Move a reader, if it stands where it is thought to stand.
+UPDATE readers SET position = ?3 WHERE reader = ?1 AND position = ?2;
+
+-- name: park
+-- Write down a delivery in its new state.
+INSERT INTO deliveries VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET state = excluded.state, attempts = excluded.attempts, pause = excluded.pause,
+    error = excluded.error, last = excluded.last;
+
+-- name: deliveries
+-- Deliveries in a JSON list of states.
+SELECT reader, position, state, attempts, pause, error, first, last FROM deliveries
+WHERE state IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR reader = ?2) AND (?3 IS NULL OR position = ?3)
+ORDER BY position LIMIT ?4;
+
+-- name: enqueue
+-- One job, unless one with its key is alive.
+INSERT INTO jobs (id, kind, variant, key, body, state, priority, node, time)
+VALUES (?, ?, ?, ?, ?, 'ready', ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: live_key
+-- The live job with a key.
+SELECT id FROM jobs WHERE key = ? AND state IN ('ready', 'claimed');
+
+-- name: ready
+-- The next ready jobs of one kind, for anybody or for one node.
+SELECT priority, number FROM jobs
+WHERE state = 'ready' AND pause = 0 AND kind = ?1 AND node IS ?2
+ORDER BY priority DESC, number LIMIT ?3;
+
+-- name: claim
+-- Lease one job.
+UPDATE jobs SET state = 'claimed', holder = ?2, seconds = ?3, fence = fence + 1, renewals = 0, progress = 0,
+    attempts = attempts + 1
+WHERE number = ?1
+RETURNING id, kind, variant, key, body, holder, fence, renewals, seconds, attempts, outputs;
+
+-- name: renew
+-- Say that a lease is alive.
+UPDATE jobs SET renewals = renewals + 1, progress = ?3, outputs = coalesce(?4, outputs)
+WHERE id = ?1 AND fence = ?2 AND state = 'claimed';
+
+-- name: finish
+-- End a lease well.
+UPDATE jobs SET state = 'done', holder = NULL, progress = 1, error = NULL WHERE id = ?1 AND fence = ?2 AND state = 'claimed';
+
+-- name: fail
+-- End a lease badly: ready again after a pause, or dead.
+UPDATE jobs SET state = ?3, holder = NULL, pause = ?4, error = ?5, attempts = attempts - ?7
+WHERE id = ?1 AND fence = ?2 AND state = 'claimed' AND (?6 IS NULL OR renewals = ?6);
+
+-- name: resume
+-- End the pause of a ready job.
+UPDATE jobs SET pause = 0 WHERE id = ? AND state = 'ready';
+
+-- name: cancel
+-- Cancel live jobs by the beginning of their key; holders are fenced off because the state has changed.
+UPDATE jobs SET state = 'cancelled', holder = NULL
+WHERE state IN ('ready', 'claimed') AND key >= ?1 AND key < ?1 || char(1114111);
+
+-- name: jobs
+-- Jobs in a JSON list of states, oldest first.
+SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
+    time, error
+FROM jobs WHERE state IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR variant = ?2)
+    AND (?3 IS NULL OR holder = ?3) ORDER BY number LIMIT ?4;
+
+-- name: jobs_claimed
+-- Claimed jobs through their own index.
+SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
+    time, error
+FROM jobs WHERE state = 'claimed' AND (?1 IS NULL OR variant = ?1) AND (?2 IS NULL OR holder = ?2)
+ORDER BY number LIMIT ?3;
+
+-- name: jobs_paused
+-- Paused jobs through their own index.
+SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
+    time, error
+FROM jobs WHERE state = 'ready' AND pause > 0 ORDER BY number LIMIT ?;
+
+-- name: tally
+-- Jobs by kind and state, of one variant or of all.
+SELECT kind, state, sum(count) FROM tallies WHERE ?1 IS NULL OR variant = ?1 GROUP BY kind, state;
+
+-- name: roles
+-- Every role.
+SELECT role, holder, term, renewals, seconds FROM roles ORDER BY role;
+
+-- name: role
+-- One role.
+SELECT role, holder, term, renewals, seconds FROM roles WHERE role = ?;
+
+-- name: hold
+-- Take a role in a new term.
+INSERT INTO roles VALUES (?1, ?2, 1, 0, ?3)
+ON CONFLICT DO UPDATE SET holder = excluded.holder, term = term + 1, renewals = 0, seconds = excluded.seconds;
+
+-- name: keep
+-- Renew a role in its term.
+UPDATE roles SET renewals = renewals + 1 WHERE role = ?1 AND term = ?2 AND holder <> '';
+
+-- name: drop
+-- Free the roles of one holder, or of all; the term stays.
+UPDATE roles SET holder = '' WHERE ?1 IS NULL OR holder = ?1;
+
+-- name: get
+-- Records by a JSON list of ids.
+SELECT id, body FROM records WHERE kind = ?1 AND id IN (SELECT value FROM json_each(?2));
+
+-- name: find
+-- Records by an index field.
+SELECT DISTINCT r.kind, r.id, r.body FROM record_index i JOIN records r ON r.kind = i.kind AND r.id = i.id
+WHERE i.kind = ?1 AND i.field = ?2 AND i.value IN (SELECT value FROM json_each(?3)) ORDER BY r.id LIMIT ?4;
+
+-- name: scan
+-- Records by id.
+SELECT kind, id, body FROM records WHERE kind = ? AND id > ? ORDER BY id LIMIT ?;
+
+-- name: put
+-- One record.
+INSERT INTO records VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body;
+
+-- name: put_index
+-- One index entry of a record.
+INSERT INTO record_index VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: clear_index
+-- Forget the index entries of a record.
+DELETE FROM record_index WHERE kind = ? AND id = ?;
+
+-- name: delete
+-- Forget a record.
+DELETE FROM records WHERE kind = ? AND id = ?;
+
+-- name: link
+-- Say that a child came from a parent.
+INSERT INTO links VALUES (?, ?) ON CONFLICT DO NOTHING;
+
+-- name: walk_up
+-- What these came from, nearest first.
+WITH RECURSIVE seen(id, depth) AS (
+    SELECT value, 0 FROM json_each(?1)
+    UNION SELECT parent, depth + 1 FROM links JOIN seen ON links.child = seen.id WHERE depth < 64)
+SELECT id FROM seen WHERE depth > 0 GROUP BY id ORDER BY min(depth), id LIMIT ?2;
+
+-- name: walk_down
+-- What came from these, nearest first.
+WITH RECURSIVE seen(id, depth) AS (
+    SELECT value, 0 FROM json_each(?1)
+    UNION SELECT child, depth + 1 FROM links JOIN seen ON links.parent = seen.id WHERE depth < 64)
+SELECT id FROM seen WHERE depth > 0 GROUP BY id ORDER BY min(depth), id LIMIT ?2;

@@ -1,0 +1,120 @@
+"""Every question to SQLite, as a plain function of a connection: inline in a transaction, in a thread otherwise."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from ringrift.events.base import Envelope
+from ringrift.store import sql
+from ringrift.store.ports import Delivery, JobRow, Record, RoleRow
+
+QUERIES = sql.load("ringrift.store.sqlite", "queries.sql")
+
+
+def as_json(values: Collection[str]) -> str:
+    """*values* as the JSON list that ``json_each`` takes: one statement for any number of them."""
+    return msgspec.json.encode(sorted(values)).decode()
+
+
+def _envelope(row: tuple[Any, ...]) -> Envelope:
+    # Spelt out and not zipped: this is the hottest read there is.
+    id, name, body, version, position, time, node, source, origin, correlation, cause, trace = row
+    return Envelope(
+        id=id, name=name, body=body, version=version, position=position, time=time, node=node, source=source,
+        origin=origin, correlation=correlation, cause=cause, trace=trace,
+    )  # fmt: skip
+
+
+def _job(row: tuple[Any, ...]) -> JobRow:
+    return JobRow(**dict(zip(JobRow.__struct_fields__, row, strict=True)))
+
+
+def one(db: apsw.Connection, query: str, args: tuple[Any, ...] = ()) -> Any:
+    """The single value that *query* answers with."""
+    [(value,)] = db.execute(query, args)
+    return value
+
+
+def read(db: apsw.Connection, after: int, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
+    """Events behind *after*."""
+    if names:
+        rows = db.execute(QUERIES["read_named"], (after, as_json(names), limit))
+    else:
+        rows = db.execute(QUERIES["read"], (after, limit))
+    return [_envelope(row) for row in rows]
+
+
+def envelopes(db: apsw.Connection, ids: Sequence[str]) -> Sequence[Envelope]:
+    """Events by id."""
+    return [_envelope(row) for row in db.execute(QUERIES["envelopes"], (as_json(ids),))]
+
+
+def places(db: apsw.Connection) -> Mapping[str, int]:
+    """Readers and where they stand."""
+    return dict(db.execute(QUERIES["places"]))
+
+
+def deliveries(
+    db: apsw.Connection, states: Collection[str], limit: int, reader: str | None = None, position: int | None = None
+) -> Sequence[Delivery]:
+    """Deliveries in *states*."""
+    rows = db.execute(QUERIES["deliveries"], (as_json(states), reader, position, limit))
+    return [Delivery(**dict(zip(Delivery.__struct_fields__, row, strict=True))) for row in rows]
+
+
+def jobs(
+    db: apsw.Connection, states: Collection[str], limit: int, variant: str | None, holder: str | None
+) -> Sequence[JobRow]:
+    """Jobs in *states*; claimed and paused ones through their partial indexes."""
+    if set(states) == {"claimed"}:
+        rows = db.execute(QUERIES["jobs_claimed"], (variant, holder, limit))
+    elif set(states) == {"paused"}:
+        rows = db.execute(QUERIES["jobs_paused"], (limit,))
+    else:
+        rows = db.execute(QUERIES["jobs"], (as_json(states), variant, holder, limit))
+    return [_job(row) for row in rows]
+
+
+def tally(db: apsw.Connection, variant: str | None = None) -> Mapping[tuple[str, str], int]:
+    """Jobs by (kind, state)."""
+    return {(kind, state): count for kind, state, count in db.execute(QUERIES["tally"], (variant,)) if count}
+
+
+def roles(db: apsw.Connection) -> Sequence[RoleRow]:
+    """Every role."""
+    return [RoleRow(**dict(zip(RoleRow.__struct_fields__, row, strict=True))) for row in db.execute(QUERIES["roles"])]
+
+
+def role(db: apsw.Connection, name: str) -> RoleRow | None:
+    """One role."""
+    row = db.execute(QUERIES["role"], (name,)).fetchone()
+    return RoleRow(**dict(zip(RoleRow.__struct_fields__, row, strict=True))) if row else None
+
+
+def get(db: apsw.Connection, kind: str, ids: Sequence[str]) -> Mapping[str, bytes]:
+    """Records by id."""
+    return dict(db.execute(QUERIES["get"], (kind, as_json(ids))))
+
+
+def find(db: apsw.Connection, kind: str, field: str, values: Sequence[str], limit: int) -> Sequence[Record]:
+    """Records by index field."""
+    rows = db.execute(QUERIES["find"], (kind, field, as_json(values), limit))
+    return [Record(kind=kind, id=id, body=body) for kind, id, body in rows]
+
+
+def scan(db: apsw.Connection, kind: str, after: str, limit: int) -> Sequence[Record]:
+    """Records of one kind."""
+    return [Record(kind=kind, id=id, body=body) for kind, id, body in db.execute(QUERIES["scan"], (kind, after, limit))]
+
+
+def walk(db: apsw.Connection, roots: Sequence[str], up: bool, limit: int) -> Sequence[str]:
+    """Ancestors or descendants."""
+    return [id for (id,) in db.execute(QUERIES["walk_up" if up else "walk_down"], (as_json(roots), limit))]
+
+
+def head(db: apsw.Connection) -> int:
+    """The newest position."""
+    position: int = one(db, QUERIES["head"])
+    return position

@@ -1,0 +1,211 @@
+"""The verbs of a transaction over SQLite: SQL inline on the loop's thread, never a thread hop per verb."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+import apsw
+import msgspec
+
+from ringrift.events.base import Envelope
+from ringrift.kernel.errors import IdConflict, LeaseLost, NotLeader, Overtaken
+from ringrift.store.ports import Delivery, Failure, Held, JobRow, Lease, Put, Record, RoleRow, Wanted
+from ringrift.store.sqlite import reads
+from ringrift.store.sqlite.reads import QUERIES
+
+T = TypeVar("T")
+Ask = Callable[..., Any]
+
+
+class SqliteReads:
+    """The questions of :class:`ringrift.store.ports.Reads`; *ask* runs each one, inline or in a thread."""
+
+    def __init__(self, db: apsw.Connection, ask: Ask | None = None) -> None:
+        self._db = db
+        self._offload = ask
+
+    async def _ask(self, question: Callable[..., T], *args: Any) -> T:
+        if self._offload is None:
+            return question(self._db, *args)
+        answer: T = await self._offload(question, self._db, *args)
+        return answer
+
+    async def read(self, after: int, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
+        return await self._ask(reads.read, after, limit, names)
+
+    async def envelopes(self, ids: Sequence[str]) -> Sequence[Envelope]:
+        return await self._ask(reads.envelopes, ids)
+
+    async def places(self) -> Mapping[str, int]:
+        return await self._ask(reads.places)
+
+    async def deliveries(
+        self, states: Collection[str], limit: int, reader: str | None = None, position: int | None = None
+    ) -> Sequence[Delivery]:
+        return await self._ask(reads.deliveries, states, limit, reader, position)
+
+    async def jobs(
+        self, states: Collection[str], limit: int, *, variant: str | None = None, holder: str | None = None
+    ) -> Sequence[JobRow]:
+        return await self._ask(reads.jobs, states, limit, variant, holder)
+
+    async def tally(self, variant: str | None = None) -> Mapping[tuple[str, str], int]:
+        return await self._ask(reads.tally, variant)
+
+    async def roles(self) -> Sequence[RoleRow]:
+        return await self._ask(reads.roles)
+
+    async def get(self, kind: str, ids: Sequence[str]) -> Mapping[str, bytes]:
+        return await self._ask(reads.get, kind, ids)
+
+    async def find(self, kind: str, field: str, values: Sequence[str], limit: int) -> Sequence[Record]:
+        return await self._ask(reads.find, kind, field, values, limit)
+
+    async def scan(self, kind: str, after: str, limit: int) -> Sequence[Record]:
+        return await self._ask(reads.scan, kind, after, limit)
+
+    async def walk(self, roots: Sequence[str], up: bool, limit: int) -> Sequence[str]:
+        return await self._ask(reads.walk, roots, up, limit)
+
+
+class SqliteTx(SqliteReads):
+    """The verbs of :class:`ringrift.store.ports.Tx`."""
+
+    # log ------------------------------------------------------------------------------------------------------------
+
+    async def append(self, envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
+        db, query, done = self._db, QUERIES["append"], []
+        for e in envelopes:
+            row = (e.id, e.name, e.version, e.time, e.node, e.source, e.origin, e.correlation, e.cause, e.trace, e.body)
+            db.execute(query, row)
+            if db.changes():
+                done.append(msgspec.structs.replace(e, position=db.last_insert_rowid()))
+            else:
+                done.append(self._first(e))
+        return done
+
+    def _first(self, again: Envelope) -> Envelope:
+        [first] = reads.envelopes(self._db, [again.id])
+        if (first.name, first.body) != (again.name, again.body):
+            raise IdConflict(again.id)
+        return first
+
+    async def advance(self, reader: str, old: int, new: int) -> None:
+        assert new >= old
+        self._db.execute(QUERIES["advance"], (reader, old, new))
+        if not self._db.changes():
+            raise Overtaken(reader, old, reads.places(self._db).get(reader))
+
+    async def enrol(self, reader: str, at: int) -> int:
+        self._db.execute(QUERIES["enrol"], (reader, at))
+        place: int = reads.one(self._db, QUERIES["place"], (reader,))
+        return place
+
+    async def park(self, deliveries: Sequence[Delivery]) -> None:
+        rows = [(d.reader, d.position, d.state, d.attempts, d.pause, d.error, d.first, d.last) for d in deliveries]
+        self._db.executemany(QUERIES["park"], rows)
+
+    async def compact(self, keep: int, limit: int) -> int:
+        self._db.execute(QUERIES["compact"], (keep, limit))
+        return self._db.changes()
+
+    # jobs -----------------------------------------------------------------------------------------------------------
+
+    async def enqueue(self, jobs: Sequence[Wanted]) -> Sequence[str]:
+        ids = []
+        for j in jobs:
+            self._db.execute(QUERIES["enqueue"], (j.id, j.kind, j.variant, j.key, j.body, j.priority, j.node, j.time))
+            if self._db.changes():
+                ids.append(j.id)
+            else:
+                alive = self._db.execute(QUERIES["live_key"], (j.key,)).fetchone()
+                if alive is None:  # not the key was taken, but the id, by a job that has ended
+                    raise IdConflict(j.id)
+                ids.append(alive[0])
+        return ids
+
+    async def claim(self, kinds: Collection[str], holder: str, seconds: float, limit: int) -> Sequence[Lease]:
+        ready: list[tuple[int, int]] = []
+        for kind in sorted(kinds):
+            for node in (None, holder):
+                ready.extend(self._db.execute(QUERIES["ready"], (kind, node, limit)))
+        ready.sort(key=lambda found: (-found[0], found[1]))
+        return [self._claim(number, holder, seconds) for _, number in ready[:limit]]
+
+    def _claim(self, number: int, holder: str, seconds: float) -> Lease:
+        [row] = self._db.execute(QUERIES["claim"], (number, holder, seconds))
+        job, kind, variant, key, body, by, fence, renewals, seconds, attempts, outputs = row
+        return Lease(
+            job=job, kind=kind, variant=variant, key=key, body=body, holder=by, fence=fence, renewals=renewals,
+            seconds=seconds, attempts=attempts, outputs=outputs,
+        )  # fmt: skip
+
+    async def renew(self, held: Sequence[Held]) -> None:
+        self._fenced(QUERIES["renew"], [(h.job, h.fence, h.progress, h.outputs) for h in held])
+
+    async def finish(self, held: Sequence[Held]) -> None:
+        self._fenced(QUERIES["finish"], [(h.job, h.fence) for h in held])
+
+    def _fenced(self, query: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        lost = []
+        for row in rows:
+            self._db.execute(query, row)
+            if not self._db.changes():
+                lost.append(row[0])
+        if lost:
+            raise LeaseLost(lost)
+
+    async def fail(self, failures: Sequence[Failure]) -> Sequence[str]:
+        ended = []
+        for f in failures:
+            state = "ready" if f.pause is not None else "dead"
+            row = (f.job, f.fence, state, f.pause or 0.0, f.error, f.renewals, 0 if f.started else 1)
+            self._db.execute(QUERIES["fail"], row)
+            if self._db.changes():
+                ended.append(f.job)
+        return ended
+
+    async def resume(self, jobs: Sequence[str]) -> None:
+        self._db.executemany(QUERIES["resume"], [(job,) for job in jobs])
+
+    async def cancel(self, prefix: str) -> int:
+        self._db.execute(QUERIES["cancel"], (prefix,))
+        return self._db.changes()
+
+    # roles ----------------------------------------------------------------------------------------------------------
+
+    async def hold(self, role: str, holder: str, seconds: float, over: RoleRow | None) -> RoleRow | None:
+        now = reads.role(self._db, role)
+        if now is not None and now.holder and now != over:
+            return None
+        self._db.execute(QUERIES["hold"], (role, holder, seconds))
+        return reads.role(self._db, role)
+
+    async def keep(self, role: str, term: int) -> None:
+        self._db.execute(QUERIES["keep"], (role, term))
+        if not self._db.changes():
+            raise LeaseLost([role])
+
+    async def under(self, role: str, term: int) -> None:
+        now = reads.role(self._db, role)
+        if now is None or now.term != term or not now.holder:
+            raise NotLeader(role, now.holder if now else "nobody")
+
+    async def drop(self, holder: str | None) -> None:
+        self._db.execute(QUERIES["drop"], (holder,))
+
+    # records and links ----------------------------------------------------------------------------------------------
+
+    async def put(self, records: Sequence[Put]) -> None:
+        for r in records:
+            self._db.execute(QUERIES["put"], (r.kind, r.id, r.body))
+            if r.index:
+                self._db.execute(QUERIES["clear_index"], (r.kind, r.id))
+                self._db.executemany(QUERIES["put_index"], [(r.kind, f, v, r.id) for f, v in r.index.items()])
+
+    async def delete(self, kind: str, ids: Sequence[str]) -> None:
+        for id in ids:
+            self._db.execute(QUERIES["clear_index"], (kind, id))
+            self._db.execute(QUERIES["delete"], (kind, id))
+
+    async def link(self, links: Sequence[tuple[str, str]]) -> None:
+        self._db.executemany(QUERIES["link"], links)

@@ -1,0 +1,25 @@
+"""Plan: which nodes should get a copy, as a pure function of who holds one and who is there."""
+
+from collections.abc import Collection, Sequence
+
+from ringrift.kernel.value import Value
+
+
+class Place(Value):
+    """A node as a place for copies."""
+
+    node: str
+    durable: bool = True
+    """False for a machine that may vanish without notice: its copies count, but not first."""
+
+
+def targets(holders: Collection[str], places: Sequence[Place], here: str, copies_min: int) -> list[str]:
+    """The nodes that should get a copy so that there are *copies_min*: this one first, then durable ones.
+
+    Fewer nodes than copies is not an error: every node then has one.
+    """
+    known = {place.node for place in places}
+    missing = copies_min - len(known & set(holders))
+    empty = [place for place in places if place.node not in holders]
+    empty.sort(key=lambda place: (place.node != here, not place.durable, place.node))
+    return [place.node for place in empty[: max(missing, 0)]]

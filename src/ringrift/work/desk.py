@@ -1,0 +1,149 @@
+"""Desk: hands out jobs under leases, and takes results only from who holds the newest one."""
+
+from collections.abc import Collection, Sequence
+
+from ringrift import jobs
+from ringrift.bus.scribe import Scribe
+from ringrift.events.base import Envelope, Event
+from ringrift.events.work import Buried
+from ringrift.jobs import Job
+from ringrift.kernel.backoff import Backoff
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.failpoint import failpoint
+from ringrift.kernel.ids import Ids
+from ringrift.kernel.value import Value
+from ringrift.store.ports import Failure, Held, JobRow, Lease, Put, Store, Tx, Wanted
+
+ERROR_CHARACTERS_MAX = 2000
+RETURNED_AT_ONCE_MAX = 1000
+
+
+class Made(Value):
+    """What came of a job: what is said, written down and linked in the transaction that ends it."""
+
+    events: tuple[Event, ...] = ()
+    records: tuple[Put, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+
+
+class Done(Value):
+    """A lease that ends well."""
+
+    held: Held
+    made: Made = Made()
+
+
+class Fault(Value):
+    """A lease that ends badly.  *retry* False: no further try can help; *blob* names the input at fault."""
+
+    lease: Lease
+    error: str
+    retry: bool = True
+    blob: str | None = None
+    started: bool = True
+    renewals: int | None = None
+
+
+def pause_of(fault: Fault, backoff: Backoff) -> float | None:
+    """Seconds until the job is ready again; None when it is to be buried."""
+    if not fault.started:
+        return 0.0
+    return backoff.delay(fault.lease.attempts) if fault.retry else None
+
+
+async def ask(tx: Tx, wanted: Sequence[Job], ids: Ids, now: float) -> Sequence[str]:
+    """Enqueue *wanted* in *tx*; the id of each, or of the live job with the same key.  Raises InvalidWork."""
+    return await tx.enqueue([
+        Wanted(
+            id=ids.next(), kind=job.kind(), variant=job.variant, key=job.key, body=jobs.encode(job), time=now,
+            priority=job.priority, node=job.node,
+        )
+        for job in wanted
+    ])  # fmt: skip
+
+
+class StoreDesk:
+    """The four verbs of a worker, and the two of who looks after workers, over a store."""
+
+    def __init__(
+        self, store: Store, clock: Clock, ids: Ids, scribe: Scribe, node: str, *, lease_seconds: float, retry: Backoff
+    ) -> None:
+        self._store, self._clock, self._ids, self._scribe, self._node = store, clock, ids, scribe, node
+        self._seconds, self._retry = lease_seconds, retry
+
+    async def ask(self, wanted: Sequence[Job]) -> Sequence[str]:
+        """Enqueue *wanted*."""
+        async with self._store.begin() as tx:
+            return await ask(tx, wanted, self._ids, self._clock.now())
+
+    async def claim(self, kinds: Collection[str], limit: int) -> Sequence[Lease]:
+        """Lease up to *limit* ready jobs of *kinds*: by priority, oldest first, pinned ones only on their node."""
+        async with self._store.begin() as tx:
+            leases = await tx.claim(kinds, self._node, self._seconds, limit)
+        if leases:
+            failpoint("work.after_claim")
+        return leases
+
+    async def renew(self, held: Sequence[Held]) -> None:
+        """Say that these are alive, with progress and partial outputs.  Raises LeaseLost; then none is renewed."""
+        failpoint("work.before_renew")
+        async with self._store.begin() as tx:
+            await tx.renew(held)
+
+    async def finish(self, results: Sequence[Done]) -> Sequence[Envelope]:
+        """End leases and say what came of them, in one transaction.  Raises LeaseLost; then nothing happened."""
+        failpoint("desk.before_finish")
+        async with self._store.begin() as tx:
+            await tx.finish([done.held for done in results])
+            await tx.put([record for done in results for record in done.made.records])
+            await tx.link([link for done in results for link in done.made.links])
+            told = await tx.append([self._scribe.wrap(e, source="desk") for done in results for e in done.made.events])
+        failpoint("desk.after_finish")
+        return told
+
+    async def fail(self, faults: Sequence[Fault]) -> Sequence[str]:
+        """End leases without a result: ready again after a pause, or buried with an event.  The ids that were held."""
+        async with self._store.begin() as tx:
+            return await self.fail_in(tx, faults)
+
+    async def fail_in(self, tx: Tx, faults: Sequence[Fault]) -> Sequence[str]:
+        """Like :meth:`fail`, in the transaction of the caller."""
+        plans = [(fault, pause_of(fault, self._retry)) for fault in faults]
+        ended = set(
+            await tx.fail([
+                Failure(
+                    job=fault.lease.job, fence=fault.lease.fence, error=fault.error[:ERROR_CHARACTERS_MAX], pause=pause,
+                    renewals=fault.renewals, started=fault.started,
+                )
+                for fault, pause in plans
+            ])
+        )  # fmt: skip
+        buried = [_buried(fault) for fault, pause in plans if pause is None and fault.lease.job in ended]
+        await tx.append([self._scribe.wrap(event, source="desk") for event in buried])
+        return [fault.lease.job for fault, _ in plans if fault.lease.job in ended]
+
+    async def take_back(self, tx: Tx, rows: Sequence[JobRow], error: str) -> Sequence[str]:
+        """End the leases of *rows*, unless they were renewed since *rows* were read."""
+        return await self.fail_in(tx, [Fault(lease=_lease(row), error=error, renewals=row.renewals) for row in rows])
+
+    async def take_back_own(self) -> Sequence[str]:
+        """End every lease that an earlier life of this node holds: its children died with it."""
+        async with self._store.begin() as tx:
+            rows = await tx.jobs(("claimed",), RETURNED_AT_ONCE_MAX, holder=self._node)
+            return await self.take_back(tx, rows, f"node {self._node} started again")
+
+
+def _buried(fault: Fault) -> Buried:
+    lease = fault.lease
+    return Buried(
+        variant=lease.variant, job=lease.job, kind=lease.kind, key=lease.key, error=fault.error[:ERROR_CHARACTERS_MAX],
+        attempts=lease.attempts, blob=fault.blob,
+    )  # fmt: skip
+
+
+def _lease(row: JobRow) -> Lease:
+    assert row.holder is not None
+    return Lease(
+        job=row.id, kind=row.kind, variant=row.variant, key=row.key, body=row.body, holder=row.holder, fence=row.fence,
+        renewals=row.renewals, seconds=row.seconds, attempts=row.attempts,
+    )  # fmt: skip

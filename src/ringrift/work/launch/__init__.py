@@ -1,0 +1,1 @@
+"""Where jobs run: the port, and child processes as its first engine."""

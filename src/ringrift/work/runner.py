@@ -1,0 +1,204 @@
+"""Runner: claims jobs, has them done by workers, and says what came of them.
+
+It renews a lease only while the work reports progress.  A job that is silent too long, past its deadline or no longer
+ours is killed.  On the way out running jobs are asked to end early, then killed and given back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from ringrift import jobs
+from ringrift.jobs import NODE_KINDS, Job
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.errors import ChildDied, JobFailed, LeaseLost, NoRoute, TransferError, Unreachable
+from ringrift.kernel.settings import WorkSettings
+from ringrift.kernel.value import Value
+from ringrift.store.ports import Held, Lease
+from ringrift.work.crew import Crew
+from ringrift.work.desk import Done, Fault, Made, StoreDesk
+from ringrift.work.launch.ports import Word, Worker
+from ringrift.workload.api import JobResult
+
+RENEWALS_PER_LEASE = 3
+TRUST = 2 / 3
+"""Share of its lease after which a silent holder stops by itself: the taker waits for all of it."""
+log = logging.getLogger(__name__)
+
+Stage = Callable[[Sequence[str], "Checkpoint | None"], Awaitable[None]]
+Move = Callable[[Job, Callable[[], None]], Awaitable[Made]]
+Conclude = Callable[[Job, JobResult], Made]
+Wait = Callable[[float], Awaitable[None]]
+
+
+class Checkpoint(Value):
+    """Where an earlier holder of a job left off: a partial output, registered under its fence."""
+
+    blob: str
+    node: str
+
+
+def left_by(lease: Lease) -> Checkpoint | None:
+    """The checkpoint that comes with *lease*, if an earlier holder left one."""
+    left = msgspec.json.decode(lease.outputs, type=list[Checkpoint])
+    return left[-1] if left else None
+
+
+class Task:
+    """One job on its way."""
+
+    def __init__(self, lease: Lease, job: Job, tick: float) -> None:
+        self.lease, self.job = lease, job
+        self.heard, self.renewed = tick, tick
+        self.progress = 0.0
+        self.checkpoint: str | None = None
+        self.worker: Worker | None = None
+        self.running: asyncio.Task[None] | None = None
+        self.lost = False
+
+    def hear(self, word: Word, tick: float) -> None:
+        """Take in what the worker says: any word is a sign of progress."""
+        self.heard, self.progress = tick, min(max(word.done, 0.0), 1.0)
+        self.checkpoint = word.checkpoint or self.checkpoint
+
+    def outputs(self, node: str) -> bytes | None:
+        """The partial outputs to register under the fence, so that the next holder can go on from them."""
+        return None if self.checkpoint is None else msgspec.json.encode([Checkpoint(blob=self.checkpoint, node=node)])
+
+
+class Runner:
+    """Does jobs for one node."""
+
+    def __init__(
+        self, node: str, desk: StoreDesk, crew: Crew, clock: Clock, settings: WorkSettings, kinds: Collection[str], *,
+        stage: Stage, move: Move, conclude: Conclude, wait: Wait,
+    ) -> None:  # fmt: skip
+        self._node, self._desk, self._crew, self._clock = node, desk, crew, clock
+        self._settings, self._kinds = settings, kinds
+        self._stage, self._move, self._conclude, self._wait = stage, move, conclude, wait
+        self._tasks: dict[str, Task] = {}
+        self.draining = False
+
+    async def run(self, alive: Callable[[], None]) -> None:
+        """Claim and do jobs until cancelled; then end in good order within the grace period."""
+        renewing = asyncio.get_running_loop().create_task(self._renew_forever(), name=f"{self._node}:renew")
+        try:
+            while True:
+                free = self._settings.slots - len(self._tasks)
+                if free > 0 and self._kinds:
+                    for lease in await self._desk.claim(self._kinds, free):
+                        self._begin(lease)
+                alive()
+                if renewing.done():
+                    renewing.result()
+                await self._wait(self._settings.lease_seconds / RENEWALS_PER_LEASE)
+        finally:
+            await asyncio.shield(self._drain(renewing))
+
+    def _begin(self, lease: Lease) -> None:
+        task = Task(lease, jobs.decode(lease.kind, lease.body), self._clock.tick())
+        self._tasks[lease.job] = task
+        task.running = asyncio.get_running_loop().create_task(self._do(task), name=f"{self._node}:{lease.key}")
+
+    async def _do(self, task: Task) -> None:
+        """Do one job and settle its lease, whatever happens."""
+        try:
+            async with asyncio.timeout(self._settings.deadline_seconds):
+                made = await self._result(task)
+            held = Held(job=task.lease.job, fence=task.lease.fence)
+            await self._desk.finish([Done(held=held, made=made)])
+        except LeaseLost:
+            log.info("%s: somebody else holds %s now", self._node, task.lease.key)
+        except asyncio.CancelledError:
+            if not task.lost:
+                await self._give_back(task)
+        except Unreachable:
+            raise
+        except Exception as wrong:  # noqa: BLE001 - whatever went wrong ends this lease, not this node
+            await self._desk.fail([_fault(task.lease, wrong, self._settings.deadline_seconds)])
+        finally:
+            del self._tasks[task.lease.job]
+
+    async def _give_back(self, task: Task) -> None:
+        """A killed job: silent ones have had their try, the others were only in the way of our leaving."""
+        silent = not self.draining
+        error = "no progress reported" if silent else f"node {self._node} is stopping"
+        await self._desk.fail([Fault(lease=task.lease, error=error, started=silent)])
+
+    async def _result(self, task: Task) -> Made:
+        def moved() -> None:
+            task.hear(Word(task.progress, {}), self._clock.tick())
+
+        if task.lease.kind in NODE_KINDS:
+            return await self._move(task.job, moved)
+        left = left_by(task.lease)
+        await self._stage(task.job.blobs, left)
+        moved()
+        async with self._crew.worker(isolate=task.job.isolate) as worker:
+            task.worker = worker
+            if self.draining:
+                worker.ask_to_stop()
+            spec, resume = self._crew.spec(task.job, task.lease), left.blob if left else None
+            result = await worker.run(spec, resume, lambda word: task.hear(word, self._clock.tick()))
+        return self._conclude(task.job, result)
+
+    async def _renew_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.lease_seconds / RENEWALS_PER_LEASE)
+            await self._renew()
+
+    async def _renew(self) -> None:
+        """Renew what moves, kill what does not."""
+        tick, trust = self._clock.tick(), TRUST * self._settings.lease_seconds
+        moving = [task for task in self._tasks.values() if task.heard > task.renewed]
+        for task in self._tasks.values():
+            if tick - task.heard > trust and task.running is not None:
+                task.running.cancel()
+        while moving:
+            try:
+                await self._desk.renew([
+                    Held(job=t.lease.job, fence=t.lease.fence, progress=t.progress, outputs=t.outputs(self._node))
+                    for t in moving
+                ])  # fmt: skip
+                break
+            except LeaseLost as lost:
+                for task in moving:
+                    if task.lease.job in lost.names and task.running is not None:
+                        task.lost = True
+                        task.running.cancel()
+                moving = [task for task in moving if task.lease.job not in lost.names]
+        for task in moving:
+            task.renewed = tick
+
+    async def _drain(self, renewing: "asyncio.Task[None]") -> None:
+        """Ask running jobs to end with what they have; kill and give back those that do not in time."""
+        self.draining = True
+        for task in self._tasks.values():
+            if task.worker is not None:
+                task.worker.ask_to_stop()
+        running: list[asyncio.Task[Any]] = [t.running for t in self._tasks.values() if t.running is not None]
+        if running:
+            await asyncio.wait(running, timeout=self._settings.grace_seconds)
+        renewing.cancel()
+        for one in running:
+            one.cancel()
+        await asyncio.gather(renewing, *running, return_exceptions=True)
+        await self._crew.end()
+
+
+def _fault(lease: Lease, wrong: Exception, deadline: float) -> Fault:
+    """What a failure means for the lease: some can be tried again, some cannot, some name the input at fault."""
+    match wrong:
+        case JobFailed():
+            return Fault(lease=lease, error=wrong.reason, retry=wrong.retry, blob=wrong.blob)
+        case NoRoute():
+            return Fault(lease=lease, error=str(wrong), blob=wrong.blob)
+        case ChildDied() | TransferError():
+            return Fault(lease=lease, error=str(wrong))
+        case TimeoutError():
+            return Fault(lease=lease, error=f"not done within the deadline of {deadline:g} s")
+    log.warning("job %s failed", lease.key, exc_info=wrong)
+    return Fault(lease=lease, error=f"{type(wrong).__name__}: {wrong}")

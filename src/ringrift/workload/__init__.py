@@ -1,0 +1,1 @@
+"""What a game must offer to be learnt, and where games are found."""

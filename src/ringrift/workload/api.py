@@ -1,0 +1,120 @@
+"""The plug-in interface: what a game must offer so that the loop can make it stronger.
+
+Standard library only, so that a workload runs where nothing of ours is installed but this package's source.
+A job is a pure function: (spec, content-addressed inputs, seed) → content-addressed outputs.  It can be restarted,
+it can be stopped between games, and what it has published before the stop is valid.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+STAGES = ("play", "export", "train", "match", "verify")
+KINDS = ("games", "samples", "model", "report")
+Kind = Literal["games", "samples", "model", "report"]
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class VariantSpec:
+    """One variant that a workload can play, e.g. ``hex8_2p``."""
+
+    name: str
+    players: int
+    actions: int
+    cpu_seconds_per_game: float
+    """A hint for placement and time limits, at the workload's default settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A blob by its content: never a path."""
+
+    kind: Kind
+    blob: str
+    size: int
+    meta: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What one job is to do.  *attempt* only feeds fault injection and logs: results must not depend on it."""
+
+    job: str
+    stage: str
+    variant: str
+    seed: int
+    inputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Role → blob ids, in order: ``{"model": ("ab…",), "batches": ("cd…", "ef…")}``."""
+    params: Mapping[str, Scalar] = field(default_factory=dict)
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One numbered opening played from every seat: the candidate's score from each seat, in [0, 1]."""
+
+    number: int
+    scores: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What a job made.  *partial* = stopped early, but everything listed is whole."""
+
+    outputs: Sequence[Artifact] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    blocks: Sequence[Block] = ()
+    partial: bool = False
+
+
+class Refused(Exception):
+    """Raised by a workload: bad inputs that no retry will mend.  *blob* names the culprit if it is known."""
+
+    def __init__(self, reason: str, blob: str | None = None) -> None:
+        self.reason, self.blob = reason, blob
+        super().__init__(reason)
+
+
+class JobContext(Protocol):
+    """What the node offers to a running job."""
+
+    def open_input(self, blob: str) -> Path:
+        """A verified local copy of *blob*.  Read only."""
+
+    def publish(self, kind: Kind, data: bytes, meta: Mapping[str, Scalar]) -> Artifact:
+        """Store *data* durably under its hash.  The same bytes twice are one blob."""
+
+    def heartbeat(self, done: float, **metrics: float) -> None:
+        """Say that *done* of the work (0…1) is done.  A job that stays silent longer than its lease is taken away."""
+
+    def should_stop(self) -> bool:
+        """True once the node wants the job to end early with what it has."""
+
+    def checkpoint(self, data: bytes) -> None:
+        """Keep *data* so that the next attempt of this job can go on from here."""
+
+    def resume(self) -> bytes | None:
+        """The last checkpoint of an earlier attempt, if there is one."""
+
+
+@runtime_checkable
+class Workload(Protocol):
+    """A family of games.  *version* enters every job, so that results of two versions are never mixed up."""
+
+    name: str
+    version: str
+
+    def variants(self) -> Sequence[VariantSpec]:
+        """Every variant this workload can play."""
+
+    def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
+        """Do *job*.
+
+        play    inputs model            params games            → one games artifact, meta games
+        export  inputs batches          params —                → one samples artifact, meta samples, games
+        train   inputs samples, parent  params —                → one model artifact; without samples: generation 0
+        match   inputs candidate, champion  params first, count → blocks numbered first … first+count-1
+        verify  inputs model                                    → nothing; raises Refused if the model is unusable
+        """

@@ -1,0 +1,299 @@
+"""Fake: microsecond jobs with a known drift of strength and faults on demand, for tests of the loop itself.
+
+Blobs are canonical JSON with checksums, so that one flipped bit anywhere is found.  A trained model is N(40, 30) Elo
+stronger than its parent, drawn from the seed and the inputs: about one candidate in eleven is weaker.
+
+Faults are asked for in a job's params:
+
+fake_crash         "first" | "always"   the process exits with 13 halfway through the job
+fake_hang          "first" | "always"   no sign of life from halfway on, until killed
+fake_corrupt       "first" | "always"   play publishes a batch whose checksums are wrong
+fake_nan           "first" | "always"   train publishes a model whose strength is NaN; generation 0 is not trained
+fake_slow_seconds  seconds              the job takes that much longer, with heartbeats, and can be stopped meanwhile
+fake_every         n                    faults only where seed % n == 0
+fake_stage         stage                faults only in that stage
+
+"first" means: on the first attempt only.
+"""
+
+import hashlib
+import json
+import math
+import os
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from types import UnionType
+from typing import Any
+
+from ringrift.workload.api import STAGES, Block, JobContext, JobResult, JobSpec, Refused, VariantSpec
+
+SAMPLES_PER_GAME = 30
+GAIN_MEAN, GAIN_DEVIATION = 40.0, 30.0  # Elo per training
+COUNT_MAX = 1_000_000  # games of one play, blocks of one match
+SLOW_SECONDS_MAX = 86_400.0
+
+_BOARDS = (("square8", 64), ("square19", 361), ("hex8", 61), ("hexagonal", 469))  # with their cells
+_BLOB_BYTES_MAX = 16 * 1024 * 1024  # COUNT_MAX checksums of ten digits fit
+_NAP_SECONDS = 0.05
+_DRAW_SHARE = 0.1  # of the weaker side's chance, in two-player games
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    blob: str
+    generation: int
+    strength: float
+
+
+class Fake:
+    """Plays nothing, quickly and reproducibly."""
+
+    name = "fake"
+    version = "1"
+
+    def variants(self) -> Sequence[VariantSpec]:
+        return tuple(
+            VariantSpec(name=f"{board}_{players}p", players=players, actions=cells, cpu_seconds_per_game=1e-6)
+            for board, cells in _BOARDS
+            for players in (2, 3, 4)
+        )
+
+    def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
+        if all(spec.name != job.variant for spec in self.variants()):
+            raise Refused(f"fake does not play {job.variant!r:.80}")
+        stages = {"play": _play, "export": _export, "train": _train, "match": _match, "verify": _verify}
+        if job.stage not in stages:
+            raise Refused(f"fake has no stage {job.stage!r:.80}")
+        return stages[job.stage](job, ctx)
+
+
+def _play(job: JobSpec, ctx: JobContext) -> JobResult:
+    model, total = _model(_only(job, "model"), job, ctx).blob, _count(job, "games")
+    kept = ctx.resume() or b"0"
+    games = first = min(int(kept), total) if kept.isdigit() else 0
+    for games in _steps(job, ctx, first, total):
+        if _quarter(games, total):
+            ctx.checkpoint(str(games).encode())
+    checksums = _checksums(job.variant, model, job.seed, games)
+    if _bites(job, "fake_corrupt"):
+        checksums = [checksum ^ 1 for checksum in checksums]
+    body = {"checksums": checksums, "games": games, "model": model, "seed": job.seed, "variant": job.variant}
+    batch = ctx.publish("games", _bytes(body), {"games": games})
+    return JobResult(outputs=(batch,), metrics={"games": games}, partial=games < total)
+
+
+def _export(job: JobSpec, ctx: JobContext) -> JobResult:
+    batches = tuple(dict.fromkeys(job.inputs.get("batches", ())))
+    games = sum(_games(batch, job, ctx) for batch in batches)
+    if not games:
+        raise Refused("the batches hold no samples")
+    if not _pause(job, ctx):
+        return JobResult(partial=True)
+    samples = games * SAMPLES_PER_GAME
+    body = {"batches": batches, "games": games, "samples": samples, "variant": job.variant}
+    dataset = ctx.publish("samples", _sealed(body), {"samples": samples, "games": games})
+    return JobResult(outputs=(dataset,), metrics={"samples": samples})
+
+
+def _train(job: JobSpec, ctx: JobContext) -> JobResult:
+    samples, parents = job.inputs.get("samples", ()), job.inputs.get("parent", ())
+    generation, strength, parent = 0, 0.0, None
+    if samples:
+        for blob in samples:
+            _unsealed(blob, job, ctx, batches=list, games=int, samples=int)
+        if parents:
+            ancestor = _model(_only(job, "parent"), job, ctx)
+            generation, strength, parent = ancestor.generation, ancestor.strength, ancestor.blob
+        gain = Random(_seed("train", job.variant, job.seed, *samples, *parents)).gauss(GAIN_MEAN, GAIN_DEVIATION)
+        # Rounded, so that the last bit of a machine's logarithm does not change the hash.
+        generation, strength = generation + 1, round(strength + gain, 3)
+        if _bites(job, "fake_nan"):
+            strength = math.nan
+    if not _pause(job, ctx):
+        return JobResult(partial=True)
+    body = {"generation": generation, "parent": parent, "strength": strength, "variant": job.variant}
+    model = ctx.publish("model", _sealed(body), {"generation": generation})
+    return JobResult(outputs=(model,), metrics={"generation": generation})
+
+
+def _match(job: JobSpec, ctx: JobContext) -> JobResult:
+    candidate, champion = _model(_only(job, "candidate"), job, ctx), _model(_only(job, "champion"), job, ctx)
+    players = int(job.variant[-2])
+    first, total = _count(job, "first", least=0), _count(job, "count")
+    blocks: list[Block] = []
+    for done in _steps(job, ctx, 0, total):
+        opening = f"{job.variant}#{first + done - 1}"
+        scores = tuple(_score(opening, players, seat, candidate, champion) for seat in range(players))
+        blocks.append(Block(number=first + done - 1, scores=scores))
+    return JobResult(metrics={"blocks": len(blocks)}, blocks=tuple(blocks), partial=len(blocks) < total)
+
+
+def _verify(job: JobSpec, ctx: JobContext) -> JobResult:
+    _model(_only(job, "model"), job, ctx)
+    _pause(job, ctx)  # told to stop, it hurries up and vouches all the same: the check itself is done
+    return JobResult()
+
+
+def _score(opening: str, players: int, seat: int, one: _Model, others: _Model) -> float:
+    """What *one* gets from *seat* against copies of *others*.
+
+    A two-player game is drawn by who sits where, seen from seat 0, and does not know who is the candidate: *one* in
+    seat 1 gets what *others* in seat 0 leave.  So A's score from seat s and B's from seat 1-s add up to exactly 1.
+    """
+    if players == 2 and seat == 1:
+        return 1.0 - _score(opening, players, 0, others, one)
+    # The bounds keep the power finite; beyond 4,000 Elo nothing changes any more.
+    difference = min(4000.0, max(-4000.0, one.strength - others.strength))
+    chance = 1.0 / (1.0 + (players - 1) * 10.0 ** (-difference / 400.0))
+    draw = _DRAW_SHARE * min(chance, 1.0 - chance) if players == 2 else 0.0
+    luck = Random(_seed("match", opening, one.blob, others.blob, seat)).random()
+    if luck < chance - draw / 2:
+        return 1.0
+    return 0.5 if luck < chance + draw / 2 else 0.0
+
+
+def _seed(*parts: object) -> int:
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def _count(job: JobSpec, name: str, least: int = 1) -> int:
+    value = job.params.get(name)
+    if type(value) is not int or not least <= value <= COUNT_MAX:
+        raise Refused(f"{job.stage} needs {name} from {least} to {COUNT_MAX}, not {value!r:.80}")
+    return value
+
+
+def _only(job: JobSpec, role: str) -> str:
+    blobs = job.inputs.get(role, ())
+    if len(blobs) != 1:
+        raise Refused(f"{job.stage} needs exactly one {role}, not {len(blobs)}")
+    return blobs[0]
+
+
+# Blobs: what is read must be the very bytes that we would write.
+
+
+def _bytes(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _sealed(body: dict[str, Any]) -> bytes:
+    return _bytes({**body, "checksum": hashlib.sha256(_bytes(body)).hexdigest()})
+
+
+def _checksums(variant: str, model: str, seed: int, games: int) -> list[int]:
+    """One running checksum per game; each hangs on the games before it and on what the batch says of itself."""
+    last = zlib.crc32(f"{variant}/{model}/{seed}".encode(errors="backslashreplace"))
+    return [last := zlib.crc32(b"game", last) for _ in range(games)]
+
+
+def _read(blob: str, job: JobSpec, ctx: JobContext, **kinds: type | UnionType) -> dict[str, Any]:
+    """The fields of *blob*.  Raises Refused unless they are those of *kinds*, in our writing and of our variant."""
+    with ctx.open_input(blob).open("rb") as file:
+        data = file.read(_BLOB_BYTES_MAX)
+    try:
+        body = json.loads(data)
+        canonical = _bytes(body) == data
+    except (ValueError, RecursionError) as problem:
+        raise Refused(f"blob {blob[:12]} does not decode", blob) from problem
+    if not canonical or not isinstance(body, dict) or set(body) != {"variant", *kinds}:
+        raise Refused(f"blob {blob[:12]} is not canonical JSON of its fields", blob)
+    if any(isinstance(body[name], bool) or not isinstance(body[name], kind) for name, kind in kinds.items()):
+        raise Refused(f"blob {blob[:12]} has a field of the wrong type", blob)
+    if body["variant"] != job.variant:
+        raise Refused(f"blob {blob[:12]} is of {body['variant']!r:.40}, not of {job.variant}", blob)
+    return body
+
+
+def _unsealed(blob: str, job: JobSpec, ctx: JobContext, **kinds: type | UnionType) -> dict[str, Any]:
+    body = _read(blob, job, ctx, checksum=str, **kinds)
+    if _sealed({name: value for name, value in body.items() if name != "checksum"}) != _bytes(body):
+        raise Refused(f"blob {blob[:12]} has a wrong checksum", blob)
+    return body
+
+
+def _model(blob: str, job: JobSpec, ctx: JobContext) -> _Model:
+    body = _unsealed(blob, job, ctx, generation=int, parent=str | None, strength=float)
+    if not math.isfinite(body["strength"]):
+        raise Refused(f"model {blob[:12]} has a strength of {body['strength']}", blob)
+    return _Model(blob, body["generation"], body["strength"])
+
+
+def _games(blob: str, job: JobSpec, ctx: JobContext) -> int:
+    body = _read(blob, job, ctx, checksums=list, games=int, model=str, seed=int)
+    games = len(body["checksums"])
+    if games != body["games"] or body["checksums"] != _checksums(job.variant, body["model"], body["seed"], games):
+        raise Refused(f"batch {blob[:12]} has wrong checksums", blob)
+    return games
+
+
+def _aimed(job: JobSpec) -> bool:
+    every, stage = job.params.get("fake_every", 1), job.params.get("fake_stage")
+    if type(every) is not int or every < 1 or stage not in (None, *STAGES):
+        raise Refused(f"no fault can be aimed with fake_every {every!r:.80} and fake_stage {stage!r:.80}")
+    return job.seed % every == 0 and stage in (None, job.stage)
+
+
+def _bites(job: JobSpec, knob: str) -> bool:
+    when = job.params.get(knob)
+    if when not in (None, "first", "always"):
+        raise Refused(f'{knob} is "first" or "always", not {when!r:.80}')
+    return _aimed(job) and (when == "always" or (when == "first" and job.attempt == 1))
+
+
+def _accident(job: JobSpec) -> None:
+    if _bites(job, "fake_crash"):
+        os._exit(13)
+    while _bites(job, "fake_hang"):  # without end on purpose: whoever started this job must notice and kill it
+        time.sleep(_NAP_SECONDS)
+
+
+def _slow(job: JobSpec) -> float:
+    seconds = job.params.get("fake_slow_seconds", 0.0)
+    if isinstance(seconds, str | bool | None) or not 0 <= seconds <= SLOW_SECONDS_MAX:
+        raise Refused(f"fake_slow_seconds is from 0 to {SLOW_SECONDS_MAX:g}, not {seconds!r:.80}")
+    return float(seconds) if _aimed(job) else 0.0
+
+
+def _nap(seconds: float, start: float, end: float, ctx: JobContext) -> bool:
+    """Sleep *seconds*, saying that the job goes from *start* to *end*.  False once told to stop."""
+    naps = math.ceil(seconds / _NAP_SECONDS)
+    for nap in range(naps):
+        if ctx.should_stop():
+            return False
+        time.sleep(seconds / naps)
+        ctx.heartbeat(start + (end - start) * (nap + 1) / naps)
+    return True
+
+
+def _pause(job: JobSpec, ctx: JobContext) -> bool:
+    """The accidents and the pace of a job that is one step.  False once told to stop."""
+    _accident(job)
+    if going := _nap(_slow(job), 0.0, 1.0, ctx):
+        ctx.heartbeat(1.0)
+    return going
+
+
+def _steps(job: JobSpec, ctx: JobContext, first: int, total: int) -> Iterator[int]:
+    """How many steps are done with each step from *first* to *total*.  Told to stop, it ends after the next one."""
+    slow, owed = _slow(job) / total, 0.0
+    for step in range(first, total):
+        if step == max(first, total // 2):
+            _accident(job)
+        owed += slow
+        if owed >= _NAP_SECONDS or step + 1 == total:
+            _nap(owed, step / total, (step + 1) / total, ctx)
+            owed = 0.0
+        yield step + 1
+        if _quarter(step + 1, total):
+            ctx.heartbeat((step + 1) / total)
+        if ctx.should_stop():
+            return
+
+
+def _quarter(done: int, total: int) -> bool:
+    return 4 * done // total > 4 * (done - 1) // total

@@ -1,0 +1,141 @@
+"""House rules about names: words that say nothing, and names that must agree with each other."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+import pytest
+
+from tidy.source import DAEMONS, EVENTS, Check, Finding, Source, at, expect_none, product, snake, suite, tagged
+
+# A thing that only one of these words fits has no idea of its own.
+EMPTY_WORDS = frozenset(
+    {"manager", "coordinator", "orchestrator", "unified", "facade", "helper", "util", "common", "mixin", "singleton",
+     "handler", "misc", "core", "new", "v2"}
+)  # fmt: skip
+EMPTY_START = "base_"
+# Says what is the case with a schema; it is not a newer form of something of ours.
+EXEMPT = frozenset({"SchemaTooNew"})
+
+
+def empty_words(source: Source) -> Iterator[Finding]:
+    """Files, folders and classes named with a word that says nothing; the documented names in compat are exempt."""
+    parts = PurePosixPath(source.path).with_suffix("").parts
+    if "compat" in parts:
+        return
+    for part in parts[1:]:
+        if bad := _empty(part):
+            yield Finding(source.path, 1, f"the path says {bad!r}")
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef) and node.name not in EXEMPT and (bad := _empty(snake(node.name))):
+            yield at(source, node, f"class {node.name} says {bad!r}")
+
+
+def _empty(name: str) -> str:
+    name = name.removeprefix("test_").lstrip("_")
+    if name.startswith(EMPTY_START):
+        return EMPTY_START
+    return next((word for word in name.split("_") if {word, word.removesuffix("s")} & EMPTY_WORDS), "")
+
+
+def stray_tags(source: Source) -> Iterator[Finding]:
+    """Events whose name on the wire is not their file and class name."""
+    if not source.below(EVENTS):
+        return
+    for node, tag in tagged(source):
+        wanted = f"{source.stem}.{snake(node.name)}"
+        if tag != wanted:
+            yield at(source, node, f"{node.name} has the tag {tag!r}, not {wanted!r}")
+
+
+def stray_daemons(source: Source) -> Iterator[Finding]:
+    """Modules of daemons that do not declare ``SPEC = Daemon(name=…)`` with the name of the file."""
+    if source.below(DAEMONS) and source.stem != "__init__":
+        name = _declared(source.tree)
+        if name != source.stem:
+            yield Finding(source.path, 1, f"SPEC declares {name!r}, not {source.stem!r}")
+
+
+def _declared(tree: ast.Module) -> object:
+    for node in tree.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id="SPEC")], value=ast.Call(func=ast.Name(id="Daemon"), keywords=words))
+                | ast.AnnAssign(target=ast.Name(id="SPEC"), value=ast.Call(func=ast.Name(id="Daemon"), keywords=words))
+            ):
+                names = [word.value for word in words if word.arg == "name"]
+                return names[0].value if names and isinstance(names[0], ast.Constant) else None
+    return None
+
+
+def untold_tests(source: Source) -> Iterator[Finding]:
+    """Tests without the sentence that they show."""
+    functions = (node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    for node in functions:
+        if node.name.startswith("test_") and not ast.get_docstring(node):
+            yield at(source, node, f"{node.name} has no docstring")
+
+
+def test_no_name_is_empty() -> None:
+    """No file, folder or class is named with a word that fits everything."""
+    expect_none(empty_words, product() + suite())
+
+
+def test_tags_follow_files_and_classes() -> None:
+    """An event's name on the wire is its file's name, a dot and its class name in snake case."""
+    assert any(list(tagged(source)) for source in product() if source.below(EVENTS))
+    expect_none(stray_tags, product())
+
+
+def test_daemons_are_named_after_their_files() -> None:
+    """A daemon's module declares the daemon of the same name."""
+    assert any(source.below(DAEMONS) for source in product()), f"{DAEMONS} holds no module"
+    expect_none(stray_daemons, product())
+
+
+def test_tests_are_sentences() -> None:
+    """Every test has a docstring."""
+    expect_none(untold_tests, suite())
+
+
+@pytest.mark.parametrize(
+    ("check", "path", "text"),
+    [
+        (empty_words, "src/ringrift/bus/utils.py", ""),
+        (empty_words, "src/ringrift/core/clock.py", ""),
+        (empty_words, "src/ringrift/bus/base_router.py", ""),
+        (empty_words, "tests/unit/test_new_router.py", ""),
+        (empty_words, "src/ringrift/bus/router.py", "class EventHandler: ..."),
+        (empty_words, "src/ringrift/bus/router.py", "class BaseRouter: ..."),
+        (empty_words, "src/ringrift/bus/router.py", "class NewRouter: ..."),
+        (empty_words, "src/ringrift/bus/router.py", "class RouterV2: ..."),
+        (empty_words, "src/ringrift/bus/router.py", "class _UnifiedRouter: ..."),
+        (stray_tags, EVENTS + "node.py", "class Lost(Event, tag='cluster.lost'): ..."),
+        (stray_tags, EVENTS + "node.py", "class BeatMissed(Event, tag='node.beatmissed'): ..."),
+        (stray_tags, EVENTS + "node.py", "class Lost(Event, tag=TAG): ..."),
+        (stray_daemons, DAEMONS + "beat.py", "SPEC = Daemon(name='watch', run=beat, every=5.0)"),
+        (stray_daemons, DAEMONS + "beat.py", "SPEC = Daemon(run=beat, every=5.0)"),
+        (stray_daemons, DAEMONS + "beat.py", "x = 1"),
+        (untold_tests, "tests/unit/test_x.py", "def test_a(): ..."),
+        (untold_tests, "tests/unit/test_x.py", "class Case:\n    async def test_a(self): ..."),
+    ],
+)
+def test_the_checks_of_names_can_fail(check: Check, path: str, text: str) -> None:
+    """Each check finds something in a file that breaks its rule."""
+    assert list(check(Source(path, text)))
+
+
+@pytest.mark.parametrize(
+    ("check", "path", "text"),
+    [
+        (empty_words, "src/ringrift/compat/handler.py", "class DaemonManager: ..."),
+        (empty_words, "src/ringrift/events/base.py", "class Renewed: ...\nclass Score: ...\nclass SchemaTooNew: ..."),
+        (stray_tags, EVENTS + "node.py", "class BeatMissed(Event, tag='node.beat_missed'): ..."),
+        (stray_daemons, DAEMONS + "beat.py", "SPEC: Daemon = Daemon(name='beat', run=beat, every=5.0)"),
+        (stray_daemons, DAEMONS + "__init__.py", "DAEMONS = ()"),
+        (untold_tests, "tests/unit/test_x.py", "def test_a():\n    '''It holds.'''\n\ndef tested(): ..."),
+    ],
+)
+def test_the_checks_of_names_let_good_files_pass(check: Check, path: str, text: str) -> None:
+    """Each check finds nothing in a file that keeps its rule."""
+    assert not list(check(Source(path, text)))
