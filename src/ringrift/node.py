@@ -65,8 +65,8 @@ class Node:
     @asynccontextmanager
     async def open(
         cls, settings: Settings, clock: Clock, rng: Random, *,
-        store: Store | None = None, blobs: Blobs | None = None, reach: Reach | None = None, launch: Launch | None = None,
-        extra: tuple[Daemon, ...] = (),
+        store: Store | None = None, blobs: Blobs | None = None, reach: Reach | None = None,
+        launch: Launch | None = None, extra: tuple[Daemon, ...] = (),
     ) -> AsyncIterator["Node"]:  # fmt: skip
         """A running node.  Give *store* when several nodes share one; *blobs*, *reach* and *launch* replace engines."""
         me, work = settings.node, settings.work

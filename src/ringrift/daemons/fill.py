@@ -1,6 +1,6 @@
 """Keeps self-play under way for every line that wants games."""
 
-from ringrift.events import data, model, selfplay, work
+from ringrift.events import data, pipeline, selfplay, work
 from ringrift.events.base import Envelope, Event, LineEvent
 from ringrift.jobs import Play
 from ringrift.kernel.ids import Ids
@@ -34,14 +34,12 @@ async def fill(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, ids:
             await ask(tx, jobs, ids, envelope.time)
 
 
-# Whatever ends a Play job or opens a gate is in this list, so the queue can never run dry unseen.
+# Whatever ends a Play job or opens a gate is in this list, so the queue can never run dry unseen.  The line's own moves
+# are told in the transaction that makes them: reading the events that cause them could see the line before it moved.
 SPEC = Daemon(
     name="fill",
     run=fill,
-    on=(
-        selfplay.BatchFinished, data.Synced, data.Exported, data.Lost, model.Promoted, model.Distributed,
-        model.Rejected, work.Buried, work.PressureChanged,
-    ),
+    on=(selfplay.BatchFinished, pipeline.Moved, data.Lost, work.Buried, work.PressureChanged),
     role="fill",
     after=("pipeline",),
     profiles=frozenset({"coordinator", "full"}),

@@ -9,6 +9,7 @@ from ringrift.kernel.ids import check_name
 
 EVENTS: tuple[type[Event], ...] = (
     pipeline.Opened,
+    pipeline.Moved,
     selfplay.BatchFinished,
     data.Synced,
     data.Lost,

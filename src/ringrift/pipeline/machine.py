@@ -47,6 +47,14 @@ def open_line(event: pipeline.Opened, policy: Policy, at: float) -> Step:
 
 def advance(line: Line, event: Event, policy: Policy, at: float) -> Step:
     """The line after *event*, and what that calls for.  Events out of turn change nothing."""
+    step = _follow(line, event, policy, at)
+    if step.line.stage is line.stage:
+        return step
+    said = pipeline.Moved(variant=line.variant, stage=step.line.stage, before=line.stage)
+    return _with(step, events=(said,))
+
+
+def _follow(line: Line, event: Event, policy: Policy, at: float) -> Step:
     match event, line.stage:
         case selfplay.BatchFinished(), _:
             return _played(line, event)
@@ -69,6 +77,8 @@ def advance(line: Line, event: Event, policy: Policy, at: float) -> Step:
             return _collect(line, policy, at)
         case work.Buried(), _:
             return _buried(line, event, policy, at)
+        case pipeline.Opened(), Stage.RESTING:
+            return _collect(line, policy, at)  # more promotions may be wanted than when it went to rest
     return Step(line=line)
 
 

@@ -11,6 +11,7 @@ from ringrift.kernel.clock import Clock
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.sqlite.engine import Offload, SqliteStore
 from ringrift.store.sqlite.files import only_one
+from ringrift.store.sqlite.inspect import inspect_file
 
 THREADS = 4
 
@@ -38,3 +39,8 @@ async def open_store(
 def only_coordinator(settings: StoreSettings, holder: str) -> AbstractContextManager[None]:
     """Be the only coordinator of this store while the body runs.  Raises NotLeader."""
     return only_one(Path(settings.path).parent / "coordinator.lock", holder)
+
+
+def inspect_store(settings: StoreSettings) -> list[tuple[str, bool, str]]:
+    """What a person should know about the store's engine and place: (what, good, found).  Makes nothing."""
+    return inspect_file(Path(settings.path))

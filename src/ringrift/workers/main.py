@@ -97,6 +97,8 @@ def main() -> None:
     while (told := jobs.get()) is not None:
         assert told.run is not None
         line.say(_do(workload, told.run, Context(folder, line.say, stopping.is_set, told.resume)))
+    # The listening thread still waits on stdin; an orderly interpreter shutdown would wait for it and then abort.
+    os._exit(0)
 
 
 if __name__ == "__main__":

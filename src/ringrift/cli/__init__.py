@@ -1,0 +1,1 @@
+"""The command line; only its environment module reads the environment."""

@@ -1,0 +1,35 @@
+"""Logs: JSON lines in files that rotate and never outgrow their limit."""
+
+import json
+import logging
+import sys
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from ringrift.kernel.settings import SweepSettings
+
+
+class JsonLines(logging.Formatter):
+    """One object a line: newlines and control characters in a message cannot forge another."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"time": record.created, "level": record.levelname, "part": record.name, "text": record.getMessage()}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def start_logs(home: str, limits: SweepSettings, *, debug: bool) -> Path:
+    """Log to *home*/logs/ringrift.log, rotated; with *debug* in detail and to stderr as well.  The file's path."""
+    path = Path(home) / "logs" / "ringrift.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = RotatingFileHandler(path, maxBytes=limits.log_bytes_max, backupCount=limits.log_files_max - 1)
+    file.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.setLevel(logging.DEBUG if debug else logging.INFO)
+    root.addHandler(file)
+    if debug:
+        screen = logging.StreamHandler(sys.stderr)
+        screen.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        root.addHandler(screen)
+    return path

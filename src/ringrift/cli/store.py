@@ -1,0 +1,25 @@
+"""Store: opens the store that exists, for commands that only look."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from ringrift.kernel.clock import SystemClock
+from ringrift.kernel.errors import Unreachable
+from ringrift.kernel.settings import StoreSettings
+from ringrift.store.open import open_store
+from ringrift.store.ports import Store
+
+
+def require(path: str) -> None:
+    """Raise Unreachable unless there is a store at *path*."""
+    if not Path(path).exists():
+        raise Unreachable(f"there is no store at {path}: start one with  ringrift run  (or set RINGRIFT_HOME)")
+
+
+@asynccontextmanager
+async def existing(settings: StoreSettings) -> AsyncIterator[Store]:
+    """The store of *settings*.  Raises Unreachable and makes nothing if there is none."""
+    require(settings.path)
+    async with open_store(settings, SystemClock()) as store:
+        yield store
