@@ -2,7 +2,6 @@
 
 A host stands for a process: order inside it is asyncio's, first in, first out; order between hosts is the seed's.
 Draw a host that is ready, run its oldest callback; when none is ready, the clock jumps to the next timer.
-Tasks, locks, queues, timeouts and task groups are CPython's own.
 """
 
 import asyncio
@@ -46,13 +45,12 @@ class SimTask(asyncio.tasks._PyTask):  # type: ignore[name-defined, misc]  # hid
     """A task that hashes by its number, and may be left pending without a complaint."""
 
     _log_destroy_pending = False
+    __hash__ = SimFuture.__hash__
 
     def __init__(self, number: int, coro: Any, *, name: str | None, **options: Any) -> None:
         self.number = number
         self.label = getattr(coro, "__qualname__", type(coro).__qualname__)
         super().__init__(coro, name=name or f"{self.label}-{number}", **options)
-
-    __hash__ = SimFuture.__hash__
 
 
 @dataclass(eq=False, slots=True)
@@ -63,7 +61,6 @@ class Life:
     dead: bool = False
     paused: bool = False
     ready: deque[Step] = field(default_factory=deque)
-    tasks: list[SimTask] = field(default_factory=list)
 
 
 HOST: ContextVar[Life] = ContextVar("HOST")
@@ -95,14 +92,14 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def __init__(self, rng: Random, *, steps_max: int = STEPS_MAX) -> None:
         super().__init__()
-        self.steps = 0
+        self.steps, self._steps_max = 0, steps_max
         self._rng = rng
-        self._steps_max = steps_max
         self._now = 0.0
         self._numbers = count(1)
         self._world = Life(WORLD)
         self._lives = {WORLD: self._world}
         self._graves: list[Life] = []
+        self._tasks: list[SimTask] = []
         self._clocks: dict[str, HostClock] = {}
         self._runnable: list[Life] = []
         self._timers: list[tuple[float, int, Life, Step]] = []
@@ -124,11 +121,10 @@ class SimLoop(asyncio.BaseEventLoop):
         assert host != WORLD
         life = self._life(host)
         life.dead = True
-        life.tasks = [task for task in self._pending() if task.life is life]
         self._graves.append(self._lives.pop(host))
         self._runnable[:] = [other for other in self._runnable if other is not life]
-        for task in life.tasks:
-            if task._fut_waiter is not None and _waits_alone(life, task._fut_waiter):
+        for task in self._pending():
+            if task.life is life and _waits_alone(life, task._fut_waiter):
                 task._fut_waiter.cancel()
 
     def pause(self, host: str) -> None:
@@ -201,11 +197,14 @@ class SimLoop(asyncio.BaseEventLoop):
         """End the world: what still waited is closed in silence, when nobody watches any more."""
         super().close()
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        asyncio._set_running_loop(self)  # so that clean-up which waits does wait, and can be ended there
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for task in reversed(self._pending()):
                 _close(task)
+            self._tasks.clear()
             self._graves.clear()
+        asyncio._set_running_loop(None)
         sys.unraisablehook = hook
 
     def _call_soon(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> Step:
@@ -216,6 +215,8 @@ class SimLoop(asyncio.BaseEventLoop):
     def _make_task(self, _: object, coro: Any, *, name: str | None = None, context: Context | None = None) -> SimTask:
         task = SimTask(next(self._numbers), coro, loop=self, name=name, context=context)
         task.life = task._context.get(HOST, self._world)
+        # asyncio holds its tasks weakly; one that waits for nothing but itself would be collected.
+        self._tasks.append(task)
         return task
 
     def _write_to_self(self) -> None:
@@ -224,8 +225,8 @@ class SimLoop(asyncio.BaseEventLoop):
     def _life(self, host: str) -> Life:
         return self._lives.setdefault(host, Life(host))
 
-    def _pending(self) -> list[Any]:
-        return sorted(asyncio.all_tasks(self), key=hash)
+    def _pending(self) -> list[SimTask]:
+        return [task for task in self._tasks if not task.done()]
 
     def _make_ready(self, life: Life, step: Step) -> None:
         if not life.ready and not life.paused and not life.dead:
@@ -256,6 +257,7 @@ class SimLoop(asyncio.BaseEventLoop):
             raise RuntimeError(f"no end after {self.steps} steps; the last were\n{''.join(self._trace[-10:])}")
         if self.steps % STEPS_PER_COLLECTION == 0:
             self.fingerprint()
+            self._tasks = self._pending()
             self._timers = [timer for timer in self._timers if not timer[3]._cancelled]
             heapify(self._timers)
             gc.collect()
@@ -287,7 +289,7 @@ def run(seed: int, main: Callable[[SimLoop], Coroutine[Any, Any, T]], *, steps_m
             gc.enable()
 
 
-def _waits_alone(life: Life, future: asyncio.Future[Any]) -> bool:
+def _waits_alone(life: Life, future: Any) -> bool:
     # Tasks and gatherings hand a cancellation on, perhaps to a host that lives; plain futures do not.
     plain = type(future) in (SimFuture, asyncio.Future) and not future.done()
     return plain and all(context.get(HOST) is life for _, context in future._callbacks)

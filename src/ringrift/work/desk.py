@@ -122,15 +122,16 @@ class StoreDesk:
         await tx.append([self._scribe.wrap(event, source="desk") for event in buried])
         return [fault.lease.job for fault, _ in plans if fault.lease.job in ended]
 
-    async def take_back(self, tx: Tx, rows: Sequence[JobRow], error: str) -> Sequence[str]:
+    async def take_back(self, tx: Tx, rows: Sequence[JobRow], error: str, *, started: bool = True) -> Sequence[str]:
         """End the leases of *rows*, unless they were renewed since *rows* were read."""
-        return await self.fail_in(tx, [Fault(lease=_lease(row), error=error, renewals=row.renewals) for row in rows])
+        faults = [Fault(lease=_lease(row), error=error, renewals=row.renewals, started=started) for row in rows]
+        return await self.fail_in(tx, faults)
 
-    async def take_back_own(self) -> Sequence[str]:
-        """End every lease that an earlier life of this node holds: its children died with it."""
+    async def take_back_own(self, error: str, *, started: bool) -> Sequence[str]:
+        """End every lease of this node: an earlier life's on the way in, or what is left on the way out."""
         async with self._store.begin() as tx:
             rows = await tx.jobs(("claimed",), RETURNED_AT_ONCE_MAX, holder=self._node)
-            return await self.take_back(tx, rows, f"node {self._node} started again")
+            return await self.take_back(tx, rows, error, started=started)
 
 
 def _buried(fault: Fault) -> Buried:

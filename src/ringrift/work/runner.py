@@ -187,6 +187,8 @@ class Runner:
             one.cancel()
         await asyncio.gather(renewing, *running, return_exceptions=True)
         await self._crew.end()
+        # A claim that was cancelled on its way may have gone through all the same.
+        await self._desk.take_back_own(f"node {self._node} is stopping", started=False)
 
 
 def _fault(lease: Lease, wrong: Exception, deadline: float) -> Fault:

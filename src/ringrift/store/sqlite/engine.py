@@ -13,6 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import copy_context
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -44,6 +45,8 @@ class SqliteStore:
         self._reading = asyncio.Semaphore(READERS_MAX)
         self._turns: deque[asyncio.Future[None]] = deque()
         self._busy = self._open = False
+        self._granted: asyncio.Future[None] | None = None
+        self._context = copy_context()
         self._holder: asyncio.Task[Any] | None = None
         self._since = 0.0
         self._watchdog: asyncio.TimerHandle | None = None
@@ -103,7 +106,7 @@ class SqliteStore:
 
     async def take_turn(self) -> None:
         """Wait until no body and no COMMIT is running."""
-        if self._busy:
+        while self._busy:
             if len(self._turns) >= self._settings.waiting_max:
                 raise Backpressure("store", self._settings.waiting_max)
             turn = asyncio.get_running_loop().create_future()
@@ -113,37 +116,43 @@ class SqliteStore:
             try:
                 await turn
             except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
+                if self._granted is turn:
                     self.give_turn()
                 raise
-        self._busy = True
+            if self._granted is turn:
+                break  # else we were too slow to take it and have to queue again
+        self._busy, self._granted = True, None
         if self._broken is not None:
             self.give_turn()
             raise Unreachable(f"the store stopped after: {self._broken}") from self._broken
 
     def give_turn(self) -> None:
         """Let the next one go.  Futures that nobody waits for any more are skipped."""
-        self._holder = None
+        self._holder = self._granted = None
         while self._turns:
             turn = self._turns.popleft()
             if not turn.done():
-                turn.set_result(None)  # stays busy: the turn is handed on, nobody can slip in between
+                self._granted = turn  # stays busy: the turn is handed on, nobody can slip in between
+                turn.set_result(None)
                 return
         self._busy = False
 
     def _watch(self) -> None:
-        """While somebody waits, end a body that holds everybody up: bodies await only their transaction."""
+        """While somebody waits, end a body that holds everybody up, and pass over a turn that nobody takes."""
         limit = self._settings.tx_seconds_max
-        holder, since = self._holder, self._since
+        holder, granted, since = self._holder, self._granted, self._since
 
         def look() -> None:
             self._watchdog = None
-            if holder is not None and self._holder is holder and self._since == since:
+            if holder is not None and (self._holder, self._since) == (holder, since):
                 holder.cancel(f"a transaction took longer than {limit:g} s")
+            elif granted is not None and self._granted is granted:
+                self.give_turn()
             if self._turns:
                 self._watch()
 
-        self._watchdog = asyncio.get_running_loop().call_later(limit, look)
+        # In the store's own context: whoever happens to wait first may be gone before the timer fires.
+        self._watchdog = asyncio.get_running_loop().call_later(limit, look, context=self._context)
 
     # -- bodies --------------------------------------------------------------------------------------------------------
 

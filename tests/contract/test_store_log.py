@@ -1,0 +1,304 @@
+"""The log keeps what was appended, once and in order, and a reader's place moves with what it did."""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from contract.engines import Engine, append, delivery, envelope, logged, put, recorded, wanted
+from ringrift.events.base import Envelope
+from ringrift.kernel.errors import IdConflict, Overtaken
+from ringrift.store.ports import Delivery, Put, Store
+from waiting import wait_until
+
+
+def test_appended_events_are_read_in_order(engine: Engine) -> None:
+    """Events come back as they were appended, in the order of growing positions, with nothing lost on the way."""
+
+    async def story(store: Store) -> tuple[Sequence[Envelope], Sequence[Envelope]]:
+        told = [*await append(store, "b", "a"), *await append(store, "c")]
+        async with store.read() as view:
+            return told, await view.read(0, 10)
+
+    told, found = engine.run(story)
+
+    assert [e.id for e in told] == ["b", "a", "c"]
+    assert [e.position for e in told] == sorted({e.position for e in told})
+    assert list(found) == told
+
+
+def test_reading_has_a_start_a_limit_and_names(engine: Engine) -> None:
+    """A reader gets what lies behind its place, no more than it asked for, and only the names it wants."""
+
+    async def story(store: Store) -> list[list[str]]:
+        async with store.begin() as tx:
+            told = await tx.append([envelope(str(n), name="a.even" if n % 2 == 0 else "a.odd") for n in range(6)])
+        async with store.read() as view:
+            answers = [
+                await view.read(told[1].position, 10),
+                await view.read(told[1].position, 2),
+                await view.read(told[1].position, 10, ("a.odd",)),
+                await view.read(0, 2, ("a.even", "a.none")),
+                await view.envelopes(["4", "none", "1"]),
+            ]
+        return [[e.id for e in answer] for answer in answers]
+
+    assert engine.run(story) == [["2", "3", "4", "5"], ["2", "3"], ["3", "5"], ["0", "2"], ["1", "4"]]
+
+
+def test_an_append_that_returned_is_there_after_reopening(engine: Engine) -> None:
+    """What append acknowledged is found again by the next one who opens the store, at the same position."""
+
+    async def first(store: Store) -> int:
+        [told] = await append(store, "a")
+        return told.position
+
+    async def second(store: Store) -> tuple[int, Sequence[Envelope]]:
+        async with store.read() as view:
+            return store.position, await view.read(0, 10)
+
+    position = engine.run(first)
+    known, found = engine.run(second)
+
+    assert [(e.id, e.position) for e in found] == [("a", position)]
+    assert known == position
+
+
+def test_an_append_that_returned_survives_a_power_cut(on_lossy: Engine) -> None:
+    """Whenever the power goes, everything that was acknowledged is there afterwards."""
+    disk = on_lossy.disk
+    assert disk is not None
+
+    async def until_the_cut(store: Store) -> list[str]:
+        acknowledged = []
+        for number in range(20):
+            await append(store, str(number))
+            acknowledged.append(str(number))
+        disk.cut()
+        return acknowledged
+
+    acknowledged = on_lossy.run(until_the_cut)
+
+    assert on_lossy.run(logged) == acknowledged
+
+
+def test_the_same_event_again_is_the_first_one(engine: Engine) -> None:
+    """An id that is there with the same body returns the first envelope and appends nothing."""
+
+    async def story(store: Store) -> tuple[Sequence[Envelope], Sequence[Envelope], list[str]]:
+        first = await append(store, "a")
+        later = Envelope(id="a", name="custom.said", body=b"{}", time=99.0, node="elsewhere")
+        async with store.begin() as tx:
+            again = await tx.append([later, later, envelope("b")])
+        return first, again, await logged(store)
+
+    first, again, ids = engine.run(story)
+
+    assert list(again[:2]) == [first[0], first[0]]
+    assert ids == ["a", "b"]
+
+
+@pytest.mark.parametrize("other", [envelope("a", b'{"x":1}'), envelope("a", name="custom.other")])
+def test_one_id_cannot_stand_for_two_bodies(engine: Engine, other: Envelope) -> None:
+    """An id with another body or name is refused by name, and nothing else of its transaction happens."""
+
+    async def story(store: Store) -> tuple[str, list[str], list[str]]:
+        async def say() -> None:
+            async with store.begin() as tx:
+                await tx.put([Put(kind="k", id="r", body=b"")])
+                await tx.append([envelope("b"), other, envelope("c")])
+
+        await append(store, "a")
+        with pytest.raises(IdConflict) as refused:
+            await say()
+        return refused.value.id, await logged(store), await recorded(store, "k")
+
+    assert engine.run(story) == ("a", ["a"], [])
+
+
+def test_effects_of_a_failed_reaction_vanish(engine: Engine) -> None:
+    """When a reaction fails, neither its events nor its records nor its jobs nor its reader's step has happened."""
+
+    async def story(store: Store) -> tuple[list[str], list[str], dict[str, int], int]:
+        async def react() -> None:
+            async with store.begin() as tx:
+                await tx.append([envelope("effect")])
+                await tx.put([Put(kind="k", id="effect", body=b"")])
+                await tx.enqueue([wanted("effect")])
+                await tx.advance("reader", 0, told.position)
+                raise ZeroDivisionError
+
+        [told] = await append(store, "a")
+        async with store.begin() as tx:
+            await tx.enrol("reader", 0)
+        with pytest.raises(ZeroDivisionError):
+            await react()
+        ids, effects = await logged(store), await recorded(store, "k")
+        async with store.read() as view:
+            return ids, effects, dict(await view.places()), len(await view.tally())
+
+    assert engine.run(story) == (["a"], [], {"reader": 0}, 0)
+
+
+def test_a_readers_place_moves_with_its_effects(engine: Engine) -> None:
+    """A reaction's effect and its reader's new place appear together, also for who opens the store afterwards."""
+
+    async def react(store: Store) -> int:
+        [told] = await append(store, "a")
+        async with store.begin() as tx:
+            await tx.enrol("reader", 0)
+            await tx.put([Put(kind="k", id="effect", body=b"")])
+            await tx.advance("reader", 0, told.position)
+        return told.position
+
+    async def look(store: Store) -> tuple[list[str], dict[str, int]]:
+        effects = await recorded(store, "k")
+        async with store.read() as view:
+            return effects, dict(await view.places())
+
+    position = engine.run(react)
+
+    assert engine.run(look) == (["effect"], {"reader": position})
+
+
+def test_a_known_reader_stays_where_it_is(engine: Engine) -> None:
+    """Enrolling starts a new reader at the place asked for, and leaves a known one where it stands."""
+
+    async def story(store: Store) -> tuple[int, int, int]:
+        async with store.begin() as tx:
+            first = await tx.enrol("reader", 3)
+            again = await tx.enrol("reader", 0)
+            await tx.advance("reader", 3, 5)
+            return first, again, await tx.enrol("reader", 1)
+
+    assert engine.run(story) == (3, 3, 5)
+
+
+def test_two_readers_of_one_name_cannot_both_advance(engine: Engine) -> None:
+    """Of two who react to the same events under one name, the second is overtaken and its effects vanish."""
+
+    async def story(store: Store) -> tuple[list[str], dict[str, int], Overtaken]:
+        [told] = await append(store, "a")
+        async with store.begin() as tx:
+            place = await tx.enrol("reader", 0)
+
+        async def react(name: str) -> None:
+            async with store.begin() as tx:
+                await tx.put([Put(kind="k", id=name, body=b"")])
+                await asyncio.sleep(0)
+                await tx.advance("reader", place, told.position)
+
+        _, lost = await asyncio.gather(react("first"), react("second"), return_exceptions=True)
+        assert isinstance(lost, Overtaken)
+        effects = await recorded(store, "k")
+        async with store.read() as view:
+            return effects, dict(await view.places()), lost
+
+    effects, places, lost = engine.run(story)
+
+    assert effects == ["first"]
+    assert (lost.reader, lost.expected, lost.found) == ("reader", 0, places["reader"])
+
+
+def test_a_reader_that_nobody_knows_cannot_advance(engine: Engine) -> None:
+    """A reader without a place is overtaken too: there is nothing that could move."""
+
+    async def story(store: Store) -> int | None:
+        with pytest.raises(Overtaken) as lost:
+            async with store.begin() as tx:
+                await tx.advance("stranger", 0, 1)
+        return lost.value.found
+
+    assert engine.run(story) is None
+
+
+def test_positions_become_visible_in_order(engine: Engine) -> None:
+    """However many publish at once and some fail, one who polls never sees a position before a smaller one."""
+    rng = Random(3)
+
+    async def publish(store: Store, name: str) -> None:
+        for number in range(20):
+            try:
+                async with store.begin() as tx:
+                    await tx.append([envelope(f"{name}-{number}-{part}") for part in range(rng.randint(1, 3))])
+                    await asyncio.sleep(0)
+                    if rng.random() < 0.2:
+                        raise ZeroDivisionError
+            except ZeroDivisionError:
+                continue
+
+    async def story(store: Store) -> tuple[list[int], list[int]]:
+        seen: list[int] = []
+
+        async def poll() -> bool:
+            async with store.read() as view:
+                seen.extend(e.position for e in await view.read(seen[-1] if seen else 0, 7))
+            return publishing.done() and seen[-1:] == [store.position]
+
+        publishing = asyncio.gather(*(publish(store, f"p{number}") for number in range(6)))
+        await wait_until(poll, 10)
+        async with store.read() as view:
+            return seen, [e.position for e in await view.read(0, 10_000)]
+
+    seen, there = engine.run(story)
+
+    assert seen == there
+
+
+def test_a_waiter_is_woken_by_what_was_committed(engine: Engine) -> None:
+    """Waiting returns at once for what is there, on the next commit of anything, and else when its time is over."""
+
+    async def story(store: Store) -> tuple[int, int, int, int]:
+        [told] = await append(store, "a")
+        at_once = await store.wait(told.position - 1, 60)
+        in_time = await store.wait(told.position, 0.01)
+        waiting = asyncio.create_task(store.wait(told.position, 60))
+        await asyncio.sleep(0)
+        [later] = await append(store, "b")
+        woken = await waiting - later.position
+        waiting = asyncio.create_task(store.wait(later.position, 60))
+        await asyncio.sleep(0)
+        await put(store, "k", "not in the log")
+        return at_once - told.position, in_time - told.position, woken, await waiting - later.position
+
+    assert engine.run(story) == (0, 0, 0, 0)
+
+
+def test_a_claim_that_finds_nothing_wakes_nobody(engine: Engine) -> None:
+    """A transaction that changes nothing wakes no waiter: else idle claims would wake each other for ever."""
+
+    async def story(store: Store) -> tuple[bool, bool]:
+        waiting = asyncio.create_task(store.wait(0, 60))
+        await asyncio.sleep(0)
+        async with store.begin() as tx:
+            await tx.claim(("play",), "n", 30.0, 1)
+        asleep = not waiting.done()
+        await append(store, "a")
+        await waiting
+        return asleep, waiting.done()
+
+    assert engine.run(story) == (True, True)
+
+
+def test_deliveries_remember_their_first_failure(engine: Engine) -> None:
+    """A delivery is one row whatever becomes of it, found by state, reader and position, oldest first."""
+    rows = [delivery("r", 2), delivery("r", 1), delivery("other", 1, "dead"), delivery("r", 3, "discarded")]
+
+    async def story(store: Store) -> list[list[Delivery]]:
+        async with store.begin() as tx:
+            await tx.park(rows)
+            await tx.park([delivery("r", 2, "done", attempts=2, pause=0.0, error="", first=5.0, last=6.0)])
+            return [
+                list(await tx.deliveries(("parked", "dead"), 10)),
+                list(await tx.deliveries(("parked", "dead"), 1)),
+                list(await tx.deliveries(("done", "discarded"), 10, "r")),
+                list(await tx.deliveries(("parked", "dead", "done", "discarded"), 10, "r", 2)),
+            ]
+
+    unsettled, limited, settled, one = engine.run(story)
+
+    assert {(d.reader, d.position, d.state) for d in unsettled} == {("r", 1, "parked"), ("other", 1, "dead")}
+    assert len(limited) == 1
+    assert [(d.position, d.state) for d in settled] == [(2, "done"), (3, "discarded")]
+    assert one == [delivery("r", 2, "done", attempts=2, pause=0.0, error="", first=1.0, last=6.0)]

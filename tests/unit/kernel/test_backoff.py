@@ -1,0 +1,44 @@
+"""Delays double from the first to the longest, and end with the last try."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ringrift.kernel.backoff import Backoff
+
+
+@pytest.mark.parametrize(
+    ("attempts", "delay"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0), (6, 10.0), (7, None), (100, None)]
+)
+def test_delays_double_up_to_the_longest_and_end(attempts: int, delay: float | None) -> None:
+    """Each failed try doubles the delay, never beyond the longest; after the last try there is none."""
+    backoff = Backoff(first_seconds=1.0, seconds_max=10.0, tries=7)
+
+    assert backoff.delay(attempts) == delay
+
+
+@pytest.mark.parametrize("tries", [0, 1])
+def test_a_single_try_has_no_delay_after_it(tries: int) -> None:
+    """Who may try once does not wait for a second time."""
+    assert Backoff(first_seconds=1.0, seconds_max=10.0, tries=tries).delay(1) is None
+
+
+@settings(max_examples=60)
+@given(st.integers(min_value=1, max_value=40), st.integers())
+def test_jitter_only_adds_and_never_more_than_its_share(attempts: int, seed: int) -> None:
+    """With chance the delay lies between the plain one and the plain one with the whole jitter on top."""
+    backoff = Backoff(first_seconds=0.5, seconds_max=30.0, tries=50, jitter=0.25)
+    plain = backoff.delay(attempts)
+    assert plain is not None
+
+    shaken = backoff.delay(attempts, Random(seed))
+
+    assert shaken is not None
+    assert plain <= shaken <= plain * 1.25
+
+
+def test_thousands_of_tries_keep_the_longest_delay() -> None:
+    """The doubling stops at the longest delay however many tries there were, instead of running out of numbers."""
+    assert Backoff(first_seconds=1.0, seconds_max=60.0, tries=10_000).delay(2_000) == 60.0

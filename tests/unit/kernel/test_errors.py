@@ -1,0 +1,73 @@
+"""The errors are the tree that their docstring draws, no more and no less."""
+
+import inspect
+import re
+
+import pytest
+
+from ringrift.kernel import errors
+from ringrift.kernel.errors import Discard, InvalidId, Retry, RingriftError, UnknownName
+
+LEAF = re.compile(r"[A-Z][A-Za-z]+")
+
+
+def drawn() -> dict[str, str]:
+    """Each class that the docstring draws, and the one it hangs on."""
+    hangs_on = {}
+    for line in (errors.__doc__ or "").splitlines():
+        if line.startswith(("├── ", "└── ")):
+            branch, _, rest = line[4:].partition(" ")
+            hangs_on[branch] = "RingriftError"
+            leaves = [word.strip() for word in rest.split("·")]
+            hangs_on |= {leaf: branch for leaf in leaves if LEAF.fullmatch(leaf)}
+    return hangs_on
+
+
+def written() -> dict[str, type[Exception]]:
+    """Every class of the module."""
+    classes = inspect.getmembers(errors, inspect.isclass)
+    return {name: made for name, made in classes if made.__module__ == errors.__name__}
+
+
+def test_the_tree_is_drawn_completely() -> None:
+    """Every error of ours is in the picture, and everything in the picture is an error of ours."""
+    ours = {name for name, made in written().items() if issubclass(made, RingriftError)} - {"RingriftError"}
+
+    assert set(drawn()) == ours
+
+
+@pytest.mark.parametrize(("name", "parent"), sorted(drawn().items()))
+def test_each_error_hangs_where_it_is_drawn(name: str, parent: str) -> None:
+    """The class that an error is derived from is the branch it is drawn on."""
+    assert written()[name].__bases__ == (written()[parent],)
+
+
+def test_only_branches_end_in_error() -> None:
+    """A leaf says what is the case; a name that ends in Error has leaves, or is the one for settings."""
+    branches = {parent for parent in drawn().values()}
+
+    assert {name for name in drawn() if name.endswith("Error")} - branches == {"SettingsError"}
+
+
+def test_signals_stand_beside_the_tree() -> None:
+    """Retry and Discard are no errors, and the only other classes there are."""
+    beside = {made for made in written().values() if not issubclass(made, RingriftError)}
+
+    assert beside == {Retry, Discard}
+    assert "``Retry`` and ``Discard``" in (errors.__doc__ or "")
+
+
+def test_what_is_known_is_shown_in_order_and_not_without_end() -> None:
+    """An unknown name comes with the known ones, sorted, up to two dozen."""
+    many = UnknownName("event", "x", (f"name{number:02}" for number in reversed(range(40))))
+
+    assert many.known[:2] == ("name00", "name01")
+    assert "name23" in str(many)
+    assert "name24" not in str(many)
+
+
+def test_errors_carry_what_they_say_in_fields() -> None:
+    """Code reads fields; only people read the text."""
+    assert (Retry(2.5).after, str(Retry(2.5))) == (2.5, "retry after 2.5 s")
+    assert Discard("no use").reason == "no use"
+    assert InvalidId("node", "a b").value == "a b"

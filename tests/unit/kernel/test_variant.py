@@ -1,0 +1,48 @@
+"""Variants are read strictly, and only those that a workload declares are let in."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ringrift.kernel.errors import InvalidId, UnknownName
+from ringrift.kernel.variant import Variant, parse, require
+
+
+@settings(max_examples=60)
+@given(st.from_regex(r"[a-z][a-z0-9]{0,30}", fullmatch=True), st.integers(min_value=1, max_value=9))
+def test_a_variant_reads_as_it_is_written(board: str, players: int) -> None:
+    """Parsing what a variant is written as gives the same variant."""
+    variant = Variant(board=board, players=players)
+
+    assert parse(str(variant)) == variant
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["", "hex8", "hex8_p", "hex8_0p", "hex8_10p", "Hex8_2p", "8hex_2p", "hex8_2p\n", "hex8-2p", "hex8_2P", "hex 8_2p",
+     "x" * 32 + "_2p", "hex8_２p"],
+)  # fmt: skip
+def test_what_is_no_variant_is_refused(bad: str) -> None:
+    """Anything but a small board name, an underline, one digit from 1 to 9 and a p is refused."""
+    with pytest.raises(InvalidId, match="^variant "):
+        parse(bad)
+
+
+def test_a_declared_variant_is_returned() -> None:
+    """A variant that a workload declares passes."""
+    assert require("hex8_2p", ["hex8_2p", "hex8_3p"]) == "hex8_2p"
+
+
+def test_an_undeclared_variant_is_unknown() -> None:
+    """A well-formed variant that nobody plays is refused with the list of those that somebody does."""
+    with pytest.raises(UnknownName) as unknown:
+        require("hex9_2p", ["hex8_3p", "hex8_2p"])
+
+    assert (unknown.value.kind, unknown.value.known) == ("variant", ("hex8_2p", "hex8_3p"))
+    assert str(unknown.value) == "unknown variant 'hex9_2p'; known: hex8_2p, hex8_3p"
+
+
+def test_a_malformed_variant_is_refused_even_if_it_is_listed() -> None:
+    """The form is checked before the list."""
+    with pytest.raises(InvalidId):
+        require("HEX", ["HEX"])

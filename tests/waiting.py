@@ -1,0 +1,19 @@
+"""Waiting: the one place in the tests that sleeps, and only in small steps until something holds."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+
+STEP_SECONDS = 0.01
+
+
+async def wait_until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 5.0) -> None:
+    """Return as soon as *condition* holds; raise TimeoutError if it does not within *seconds*."""
+    async with asyncio.timeout(seconds):
+        while True:
+            holds = condition()
+            if inspect.isawaitable(holds):
+                holds = await holds
+            if holds:
+                return
+            await asyncio.sleep(STEP_SECONDS)
