@@ -128,21 +128,35 @@ def test_of_two_who_saw_the_same_row_one_takes_over(engine: Engine) -> None:
 def test_a_dropped_role_is_free_and_its_term_over(engine: Engine) -> None:
     """Dropping frees the roles of one holder alone, ends their terms, and the next term is a greater one."""
 
-    async def story(store: Store) -> tuple[NotLeader, RoleRow, RoleRow]:
+    async def story(store: Store) -> tuple[RoleRow, RoleRow, list[str]]:
         first, other = await held(store, "n1"), await held(store, "n2", role="rescue")
         async with store.begin() as tx:
             await tx.drop("n1")
         with pytest.raises(LeaseLost):
             await keep(store, first.term)
-        with pytest.raises(NotLeader) as refused:
-            await act(store, first.term, "too late")
+        with pytest.raises(NotLeader):
+            await act(store, first.term, "too-late")
         await act(store, other.term, "in-time", role="rescue")
-        return refused.value, first, await held(store, "n1")
+        return first, await held(store, "n1"), await logged(store)
 
-    refused, first, second = engine.run(story)
+    first, second, said = engine.run(story)
 
-    assert refused.holder == "nobody"
     assert second.term > first.term
+    assert said == ["in-time"]
+
+
+def test_nobody_is_named_as_the_holder_of_a_free_role(engine: Engine) -> None:
+    """Who acts in a role that was dropped is told that nobody holds it."""
+
+    async def story(store: Store) -> str:
+        row = await held(store, "n1")
+        async with store.begin() as tx:
+            await tx.drop("n1")
+        with pytest.raises(NotLeader) as refused:
+            await act(store, row.term, "too-late")
+        return refused.value.holder
+
+    assert engine.run(story) == "nobody"
 
 
 def test_all_roles_can_be_dropped(engine: Engine) -> None:

@@ -11,7 +11,6 @@ import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -30,8 +29,6 @@ STEPS_MAX = 5_000_000
 TIMER_SECONDS_MIN = 1e-6
 # Python's collector chooses its own moments; ours runs at the same steps in every run of a seed.
 STEPS_PER_COLLECTION = 50_000
-# Each close brings a coroutine past one await of its clean-up; one that needs more refuses to end.
-CLOSES_MAX = 100
 
 
 class SimFuture(asyncio.futures._PyFuture):  # type: ignore[name-defined, misc]  # hidden by the stubs
@@ -92,8 +89,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def __init__(self, rng: Random, *, steps_max: int = STEPS_MAX) -> None:
         super().__init__()
-        self.steps, self._steps_max = 0, steps_max
-        self._rng = rng
+        self._rng, self.steps, self._steps_max = rng, 0, steps_max
         self._now = 0.0
         self._numbers = count(1)
         self._world = Life(WORLD)
@@ -176,12 +172,9 @@ class SimLoop(asyncio.BaseEventLoop):
         return future
 
     def run_in_executor(self, executor: object, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
-        """Call *func* here and now: there are no threads."""
+        """Call *func* here and now, for there are no threads; an error is raised here too."""
         future = self.create_future()
-        try:
-            future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 -- it travels on through the future, as from a thread
-            future.set_exception(error)
+        future.set_result(func(*args))
         return future
 
     def call_at(
@@ -194,16 +187,18 @@ class SimLoop(asyncio.BaseEventLoop):
         return step
 
     def close(self) -> None:
-        """End the world: what still waited is closed in silence, when nobody watches any more."""
+        """End the world: what still waited is given up in silence, and runs its ``finally:`` when nobody watches."""
         super().close()
+        nothing = _nothing()
+        nothing.close()
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
-        asyncio._set_running_loop(self)  # so that clean-up which waits does wait, and can be ended there
+        asyncio._set_running_loop(self)  # so that clean-up which waits does wait, and is given up there
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for task in reversed(self._pending()):
-                _close(task)
-            self._tasks.clear()
-            self._graves.clear()
+                task._coro = nothing
+            del self._tasks[:], self._graves[:]
+            gc.collect()
         asyncio._set_running_loop(None)
         sys.unraisablehook = hook
 
@@ -215,8 +210,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def _make_task(self, _: object, coro: Any, *, name: str | None = None, context: Context | None = None) -> SimTask:
         task = SimTask(next(self._numbers), coro, loop=self, name=name, context=context)
         task.life = task._context.get(HOST, self._world)
-        # asyncio holds its tasks weakly; one that waits for nothing but itself would be collected.
-        self._tasks.append(task)
+        self._tasks.append(task)  # asyncio holds it weakly, but it may wait for nothing but itself
         return task
 
     def _write_to_self(self) -> None:
@@ -261,7 +255,11 @@ class SimLoop(asyncio.BaseEventLoop):
             self._timers = [timer for timer in self._timers if not timer[3]._cancelled]
             heapify(self._timers)
             gc.collect()
-        step._context.run(callback, *step._args)
+        try:
+            step._context.run(callback, *step._args)
+        except BaseException as error:
+            error.add_note(f"raised on {life.host} by {name} at {self._now} s")
+            raise
 
     def _advance(self) -> None:
         timers, moment = self._timers, None
@@ -295,8 +293,5 @@ def _waits_alone(life: Life, future: Any) -> bool:
     return plain and all(context.get(HOST) is life for _, context in future._callbacks)
 
 
-def _close(task: SimTask) -> None:
-    for _ in range(CLOSES_MAX):
-        with suppress(BaseException):
-            task.get_coro().close()
-            return
+async def _nothing() -> None:
+    """What a task is about once the world has ended."""

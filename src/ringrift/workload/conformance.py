@@ -140,15 +140,15 @@ def _counts(bench: _Bench, loop: _Loop) -> Iterator[str]:
 
 def _repeats(bench: _Bench, loop: _Loop) -> Iterator[str]:
     """The same job twice gives the same blob, whatever the attempt."""
-    for kind, first, job in (
-        ("model", loop.champion, bench.birth(attempt=2)),
-        ("games", loop.batch, bench.play(loop.champion, attempt=2)),
-        ("samples", loop.samples, bench.export(loop.batch, attempt=2)),
-        ("model", loop.candidate, bench.train(loop.samples, loop.champion, attempt=2)),
+    for first, job in (
+        (loop.champion, bench.birth(attempt=2)),
+        (loop.batch, bench.play(loop.champion, attempt=2)),
+        (loop.samples, bench.export(loop.batch, attempt=2)),
+        (loop.candidate, bench.train(loop.samples, loop.champion, attempt=2)),
     ):
         if bench.one(first.kind, job).blob != first.blob:
-            given = "given samples" if job.inputs.get("samples") else "given the same inputs"
-            yield f"{job.stage}, {given}, makes two different {kind} blobs from one seed"
+            given = f"the same {' and '.join(job.inputs)}" if job.inputs else "nothing"
+            yield f"{job.stage}, given {given} and the same seed, makes another {first.kind} blob the second time"
 
 
 def _stops(bench: _Bench, loop: _Loop) -> Iterator[str]:
@@ -181,6 +181,7 @@ def _resumes(bench: _Bench, loop: _Loop) -> Iterator[str]:
             dying = Scratch(bench.folder).kill_after(checkpoints)
             try:
                 bench.run(jobs[0], dying)
+                break  # it has no more checkpoints to be killed after
             except Killed:
                 if bench.one(whole.kind, jobs[1], dying.again()).blob != whole.blob:
                     yield f"{jobs[0].stage}, resumed from checkpoint {checkpoints}, makes another blob than in one go"
@@ -201,6 +202,8 @@ def _rejects(bench: _Bench, loop: _Loop) -> Iterator[str]:
 def _damaged(bench: _Bench, artifact: Artifact) -> Iterator[tuple[int, Artifact]]:
     """Copies of *artifact* with one bit flipped: at the beginning, in the middle, at the end and somewhere."""
     data = bench.read(artifact)
+    if not data:
+        raise _Broken(f"the {artifact.kind} blob is empty")
     for place in sorted({0, len(data) // 2, len(data) - 1, Random(bench.seed).randrange(len(data))}):
         damaged = bytearray(data)
         damaged[place] ^= 1
@@ -245,7 +248,7 @@ def _misshapen(blocks: Sequence[Block], players: int) -> str | None:
     if numbers != list(range(FIRST, FIRST + COUNT)):
         return f"match was asked for blocks {FIRST} to {FIRST + COUNT - 1}, but gives {numbers}"
     for block in blocks:
-        if len(block.scores) != players or not all(0 <= score <= 1 for score in block.scores):
+        if len(block.scores) != players or not all(isinstance(s, float) and 0 <= s <= 1 for s in block.scores):
             return f"match gives block {block.number} the scores {block.scores} instead of {players} from 0 to 1"
     return None
 

@@ -1,0 +1,91 @@
+"""What the benchmarks of starting run in a process of their own; prints one JSON object."""
+
+import sys
+
+HEAVY = frozenset({
+    "numpy", "torch", "numba", "scipy", "pandas", "aiohttp", "starlette", "uvicorn", "fastapi", "flask", "tornado",
+    "http.server", "httpx", "httpx2", "requests", "nats", "asyncpg", "obstore", "opentelemetry", "pydantic", "sqlite3",
+})  # fmt: skip
+"""Packages that a control process has no business with; asking for one counts, whether or not it is installed."""
+
+
+class Asked:
+    """An import hook that finds nothing and remembers who was asked for."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        self.names.add(name)
+
+
+def memory() -> dict[str, float]:
+    """Resident memory of this process now and at its peak, in MB, as the kernel counts it."""
+    with open("/proc/self/status") as status:
+        fields = dict(line.split(":", 1) for line in status)
+    return {name: int(fields[key].split()[0]) * 1024 / 1e6 for name, key in (("rss", "VmRSS"), ("peak", "VmHWM"))}
+
+
+def say(**found: float) -> None:
+    """Print what was found, and end at once: how this process ends is not what is measured."""
+    import json
+    import os
+
+    print(json.dumps(found), flush=True)
+    os._exit(0)
+
+
+def node(home: str) -> None:
+    """Open a coordinator."""
+    import asyncio
+    import time
+    from random import Random
+
+    from ringrift.kernel.clock import SystemClock
+    from ringrift.kernel.settings import Settings
+    from ringrift.node import Node
+
+    async def run() -> None:
+        async with Node.open(Settings.local(home), SystemClock(), Random(7)):
+            say(ready=time.monotonic(), **memory())
+
+    asyncio.run(run())
+
+
+def raw(home: str) -> None:
+    """The least that a process over the same file does: import, open, look for the newest event."""
+    import asyncio
+    import time
+
+    import apsw
+    import msgspec
+
+    async def run() -> None:
+        db = apsw.Connection(f"{home}/coordination/coordinator.db")
+        db.execute("PRAGMA synchronous = FULL")
+        assert db.execute("SELECT max(position) FROM log").get
+        assert msgspec.json.encode(home)
+        say(ready=time.monotonic(), **memory())
+
+    asyncio.run(run())
+
+
+def imported(name: str) -> None:
+    """Import one module."""
+    import time
+    from importlib import import_module
+
+    asked = Asked()
+    sys.meta_path.insert(0, asked)  # type: ignore[arg-type]  # a finder needs no more than find_spec
+    start = time.perf_counter()
+    import_module(name)
+    took = (time.perf_counter() - start) * 1000
+    sys.meta_path.remove(asked)  # type: ignore[arg-type]  # as above
+    found = sorted(asked.names & HEAVY)
+    if found:
+        print(f"{name} asks for {', '.join(found)}", file=sys.stderr)
+    say(**{"import": took, "heavy": len(found)})
+
+
+if __name__ == "__main__":
+    {"node": node, "raw": raw, "import": imported}[sys.argv[1]](sys.argv[2])

@@ -1,0 +1,101 @@
+"""Measuring: sides take turns, round by round, and what counts is the median of the ratios within a round."""
+
+import gc
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+Metrics = Mapping[str, float]
+Side = Callable[[Path], Metrics]
+"""Does the work once in an empty folder and says what it measured."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table: a metric of one side, against the same metric of another side if there is one."""
+
+    name: str
+    what: str
+    unit: str
+    metric: str
+    ours: str = "ours"
+    raw: str | None = "raw"
+    ratio_min: float | None = None
+    ratio_max: float | None = None
+    ours_max: float | None = None
+    recorded: bool = True
+    """Whether its ratio is remembered and may not get worse; False = for information."""
+
+    @property
+    def more_is_better(self) -> bool:
+        """Rates should be high; everything else should be low."""
+        return self.unit.endswith("/s")
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Sides that do the same work, and the lines that come of it.
+
+    *open* gets a folder that lasts for the whole contest, for what is dear to prepare.
+    """
+
+    name: str
+    open: Callable[[Path], AbstractContextManager[Mapping[str, Side]]]
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The quartiles of some numbers."""
+
+    low: float
+    median: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """The quartiles of *values*, of which there is at least one."""
+        if len(values) == 1:
+            return cls(values[0], values[0], values[0])
+        return cls(*statistics.quantiles(values, n=4, method="inclusive"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured line."""
+
+    line: Line
+    ours: Spread
+    raw: Spread | None
+    ratio: Spread | None
+
+
+def hold(contest: Contest, rounds: int, scratch: Path) -> Iterator[Row]:
+    """Run *contest* for *rounds* rounds below *scratch*; its rows."""
+    with TemporaryDirectory(prefix=f"{contest.name}-", dir=scratch) as kept, contest.open(Path(kept)) as sides:
+        found: dict[str, list[Metrics]] = {side: [] for side in sides}
+        for number in range(rounds):
+            # Who goes first changes, so that neither side always finds the disk as the other one left it.
+            for side in sorted(sides, reverse=bool(number % 2)):
+                found[side].append(_once(sides[side], scratch))
+    for line in contest.lines:
+        yield _row(line, found)
+
+
+def _once(side: Side, scratch: Path) -> Metrics:
+    with TemporaryDirectory(prefix="round-", dir=scratch) as fresh:
+        gc.collect()
+        return side(Path(fresh))
+
+
+def _row(line: Line, found: Mapping[str, Sequence[Metrics]]) -> Row:
+    ours = [metrics[line.metric] for metrics in found[line.ours]]
+    if line.raw is None:
+        return Row(line, Spread.of(ours), None, None)
+    raw = [metrics[line.metric] for metrics in found[line.raw]]
+    # Paired by round: what slowed both sides of a round down is in neither ratio.
+    ratios = [mine / theirs for mine, theirs in zip(ours, raw, strict=True)]
+    return Row(line, Spread.of(ours), Spread.of(raw), Spread.of(ratios))

@@ -1,0 +1,158 @@
+"""Durable publishing: concurrent publishers that each wait for the disk, and share its COMMITs."""
+
+import asyncio
+import statistics
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import apsw
+
+from bench import parts
+from bench.measure import Contest, Line, Metrics, Side
+
+PUBLISHERS, EACH = 64, 150
+LATENCY = {1: 200, 8: 60, 64: 40}
+"""Publishers, and how often each of them publishes."""
+
+# The same columns without STRICT and without the index on ids: what the index costs is seen against this.
+BARE = """CREATE TABLE log (position INTEGER PRIMARY KEY, id, name, version, time, node, source, origin, correlation,
+cause, trace, body)"""
+
+Publish = Callable[[int], Awaitable[Any]]
+
+
+class Writer:
+    """One writer thread: takes all rows that wait, a bare INSERT each, one COMMIT, and wakes everybody at once."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+        self._loop = asyncio.get_running_loop()
+        self._waiting: SimpleQueue[tuple[Any, asyncio.Future[None] | None]] = SimpleQueue()
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    async def insert(self, row: tuple[Any, ...]) -> None:
+        """Returns when *row* is durable."""
+        done = self._loop.create_future()
+        self._waiting.put((row, done))
+        await done
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._waiting.put((None, None))
+        self._thread.join()
+
+    def _write(self) -> None:
+        while True:
+            group = [self._waiting.get()]
+            try:
+                while True:
+                    group.append(self._waiting.get_nowait())
+            except Empty:
+                pass
+            if group[-1][1] is None:
+                return
+            self._db.execute("BEGIN IMMEDIATE")
+            for row, _ in group:
+                self._db.execute(parts.INSERT, row)
+            self._db.execute("COMMIT")
+            self._loop.call_soon_threadsafe(_wake, [done for _, done in group])
+
+
+def _wake(group: list[asyncio.Future[None]]) -> None:
+    for done in group:
+        done.set_result(None)
+
+
+async def _all(publish: Publish, publishers: int, each: int) -> list[float]:
+    """Everybody publishes; how long each publish took."""
+    took: list[float] = []
+
+    async def one(first: int) -> None:
+        for number in range(first, first + each):
+            start = time.perf_counter()
+            await publish(number)
+            took.append(time.perf_counter() - start)
+
+    await asyncio.gather(*(one(publisher * each) for publisher in range(publishers)))
+    return took
+
+
+async def _metrics(publish: Publish, publishers: int, each: int) -> Metrics:
+    start = time.perf_counter()
+    took = await _all(publish, publishers, each)
+    rate = publishers * each / (time.perf_counter() - start)
+    percentiles = statistics.quantiles(took, n=100)
+    return {"rate": rate, "p50": percentiles[49] * 1000, "p99": percentiles[98] * 1000}
+
+
+async def _ours(path: Path, publishers: int, each: int) -> Metrics:
+    async with parts.ours(path) as ours:
+        return await _metrics(lambda number: ours.router.publish(parts.event(number)), publishers, each)
+
+
+async def _raw(path: Path, publishers: int, each: int, *, index: bool) -> Metrics:
+    rows = parts.log_rows(publishers * each)
+    with parts.raw(path) as db:
+        if not index:
+            db.execute("DROP TABLE log")
+            db.execute(BARE)
+        writer = Writer(db)
+        try:
+            return await _metrics(lambda number: writer.insert(rows[number]), publishers, each)
+        finally:
+            writer.stop()
+
+
+@contextmanager
+def _throughput(_: Path) -> Iterator[Mapping[str, Side]]:
+    yield {
+        "ours": lambda folder: asyncio.run(_ours(folder / "log.db", PUBLISHERS, EACH)),
+        "raw": lambda folder: asyncio.run(_raw(folder / "log.db", PUBLISHERS, EACH, index=True)),
+        "bare": lambda folder: asyncio.run(_raw(folder / "log.db", PUBLISHERS, EACH, index=False)),
+    }
+
+
+@contextmanager
+def _latency(_: Path) -> Iterator[Mapping[str, Side]]:
+    def ours(folder: Path) -> Metrics:
+        found = {count: asyncio.run(_ours(folder / f"{count}.db", count, each)) for count, each in LATENCY.items()}
+        return _by_count(found)
+
+    def raw(folder: Path) -> Metrics:
+        found = {
+            count: asyncio.run(_raw(folder / f"{count}.db", count, each, index=True)) for count, each in LATENCY.items()
+        }
+        return _by_count(found)
+
+    yield {"ours": ours, "raw": raw}
+
+
+def _by_count(found: Mapping[int, Metrics]) -> Metrics:
+    return {f"{name} {count}": metrics[name] for count, metrics in found.items() for name in ("p50", "p99")}
+
+
+THROUGHPUT = Contest(
+    name="publish",
+    open=_throughput,
+    lines=(
+        Line("publish", f"durable publish, {PUBLISHERS} publishers", "events/s", "rate", ratio_min=0.5),
+        Line("publish, bare table", "the same against a table without its index", "events/s", "rate", raw="bare",
+             recorded=False),
+    ),
+)  # fmt: skip
+LATENCIES = Contest(
+    name="latency",
+    open=_latency,
+    lines=tuple(
+        Line(f"latency {name}, {count}", f"{name} of a durable publish, {count} publishers", "ms", f"{name} {count}",
+             recorded=False)
+        for count in LATENCY
+        for name in ("p50", "p99")
+    ),
+)  # fmt: skip

@@ -1,0 +1,149 @@
+"""Reporting: the table, the page, the results and what is remembered of them."""
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import apsw
+
+from bench.measure import Row, Spread
+
+HEADS = ("what", "ours", "raw", "ratio", "bound")
+TOLERANCE = 0.2
+
+PAGE = """# Performance
+
+*Written by `make bench ARGS=--page`; do not edit.*
+
+Every line is measured against raw SQLite that does the same work in the same run: the same statements in the same
+transactions through `apsw` and nothing else, with WAL and `synchronous=FULL`, on a fresh file of the same filesystem.
+The sides take turns for {rounds} rounds; shown are medians with quartiles.
+The ratio is ours / raw, the median over the rounds.
+Rates of one machine say little about another one; ratios of one run do.
+
+{table}
+
+Measured {date} on {machine}.
+
+To reproduce: `make bench`.
+`make bench ARGS=--check` fails if a bound is missed or if a ratio is more than {tolerance:.0%} worse than the one in
+`bench/recorded.json`; `make bench ARGS="--only publish --rounds 9"` measures one thing longer.
+"""
+
+
+def number(value: float) -> str:
+    """*value* with three digits that matter."""
+    if value >= 100:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}"
+
+
+def _spread(spread: Spread | None, unit: str = "") -> str:
+    if spread is None:
+        return "–"
+    if spread.low == spread.high:
+        return f"{number(spread.median)}{unit}"
+    return f"{number(spread.median)} ({number(spread.low)}–{number(spread.high)}){unit}"
+
+
+def _bound(row: Row) -> str:
+    line = row.line
+    said = []
+    if line.ratio_min is not None:
+        said.append(f"ratio ≥ {line.ratio_min:g}")
+    if line.ratio_max is not None:
+        said.append(f"ratio ≤ {line.ratio_max:g}")
+    if line.ours_max is not None:
+        said.append(f"≤ {line.ours_max:g} {line.unit}")
+    return ", ".join(said) or "–"
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """*row* as the words of a table."""
+    unit = f" {row.line.unit}"
+    return (row.line.what, _spread(row.ours, unit), _spread(row.raw, unit), _spread(row.ratio), _bound(row))
+
+
+def table(rows: Sequence[Row]) -> str:
+    """*rows* as a Markdown table that also reads well in a terminal."""
+    words = [HEADS, *(cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in words) for column in range(len(HEADS))]
+    lines = [
+        "| " + " | ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)) + " |" for line in words
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def machine(folder: Path) -> str:
+    """This machine in one phrase, with what its disk takes for the smallest durable write in *folder*."""
+    model = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    return (
+        f"{os.cpu_count()} × {model}, {platform.system()} {platform.release()}, Python {platform.python_version()}, "
+        f"SQLite {apsw.sqlite_lib_version()}, fdatasync p50 {_fdatasync(folder) * 1000:.2f} ms, "
+        f"load {os.getloadavg()[0]:.1f} when the run ended"
+    )
+
+
+def _fdatasync(folder: Path) -> float:
+    took = []
+    path = folder / "fdatasync"
+    with path.open("wb", buffering=0) as file:
+        for _ in range(100):
+            file.write(b"x" * 4096)
+            start = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took.append(time.perf_counter() - start)
+    path.unlink()
+    return statistics.median(took)
+
+
+def page(rows: Sequence[Row], rounds: int, on: str) -> str:
+    """The page about performance."""
+    date = time.strftime("%Y-%m-%d", time.gmtime())
+    return PAGE.format(table=table(rows), rounds=rounds, machine=on, date=date, tolerance=TOLERANCE)
+
+
+def results(rows: Sequence[Row], rounds: int, on: str) -> str:
+    """Everything that was measured, as JSON."""
+    return json.dumps({"machine": on, "rounds": rounds, "rows": [asdict(row) for row in rows]}, indent=1) + "\n"
+
+
+def remembered(rows: Sequence[Row], before: Mapping[str, float]) -> dict[str, float]:
+    """The ratios to compare later runs with: those of *before*, with those of *rows* on top."""
+    now = {row.line.name: round(row.ratio.median, 3) for row in rows if row.ratio and row.line.recorded}
+    return dict(sorted({**before, **now}.items()))
+
+
+def misses(rows: Sequence[Row], recorded: Mapping[str, float]) -> list[str]:
+    """What is worse than its bound, or too much worse than it was."""
+    found = []
+    for row in rows:
+        line = row.line
+        if line.ours_max is not None and row.ours.median > line.ours_max:
+            found.append(f"{line.name}: {number(row.ours.median)} {line.unit}, at most {line.ours_max:g} allowed")
+        if row.ratio is None:
+            continue
+        ratio = row.ratio.median
+        if line.ratio_min is not None and ratio < line.ratio_min:
+            found.append(f"{line.name}: ratio {ratio:.3f}, at least {line.ratio_min:g} wanted")
+        if line.ratio_max is not None and ratio > line.ratio_max:
+            found.append(f"{line.name}: ratio {ratio:.3f}, at most {line.ratio_max:g} allowed")
+        before = recorded.get(line.name) if line.recorded else None
+        if before is not None and _worse(ratio, before, more_is_better=line.more_is_better):
+            found.append(f"{line.name}: ratio {ratio:.3f} was {before:.3f} when it was recorded")
+    return found
+
+
+def _worse(ratio: float, before: float, *, more_is_better: bool) -> bool:
+    if more_is_better:
+        return ratio < before * (1 - TOLERANCE)
+    return ratio > before * (1 + TOLERANCE)

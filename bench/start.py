@@ -1,0 +1,88 @@
+"""Starting: how long a coordinator with a long log takes until it is ready, and what it weighs then."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+from bench import parts
+from bench.measure import Contest, Line, Metrics, Side
+from ringrift.kernel.clock import SystemClock
+from ringrift.kernel.settings import Settings
+from ringrift.node import Node
+
+EVENTS = 100_000
+CHILD_SECONDS_MAX = 60
+
+
+def _child(*words: str) -> Metrics:
+    """Run ``python -m bench.child`` with *words*; what it printed, with the seconds since before it was started."""
+    start = time.monotonic()
+    ran = subprocess.run(
+        [sys.executable, "-m", "bench.child", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=CHILD_SECONDS_MAX,
+    )
+    if ran.returncode:
+        raise RuntimeError(f"bench.child {' '.join(words)} exited with {ran.returncode}:\n{ran.stderr}")
+    said: dict[str, float] = json.loads(ran.stdout)
+    # CLOCK_MONOTONIC is the same clock in every process of a machine.
+    return {**said, "seconds": said.pop("ready") - start} if "ready" in said else said
+
+
+async def _prepare(home: Path) -> None:
+    """A coordinator that has lived: it ran once, then the log grew, and its readers have taken it all in."""
+    settings = Settings.local(home)
+    async with Node.open(settings, SystemClock(), Random(7)):
+        pass
+    with parts.raw(Path(settings.store.path)) as db:
+        with db:
+            db.executemany(parts.INSERT, parts.log_rows(EVENTS))
+            db.execute("UPDATE readers SET position = (SELECT max(position) FROM log)")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+@contextmanager
+def _start(kept: Path) -> Iterator[Mapping[str, Side]]:
+    home = kept / "home"
+    asyncio.run(_prepare(home))
+
+    def run(mode: str, folder: Path) -> Metrics:
+        shutil.copytree(home, folder / "home")
+        return _child(mode, str(folder / "home"))
+
+    yield {"ours": lambda folder: run("node", folder), "raw": lambda folder: run("raw", folder)}
+
+
+@contextmanager
+def _imports(_: Path) -> Iterator[Mapping[str, Side]]:
+    yield {"ours": lambda _: _child("import", "ringrift"), "node": lambda _: _child("import", "ringrift.node")}
+
+
+STARTING = Contest(
+    name="start",
+    open=_start,
+    lines=(
+        Line("start", f"from exec to a ready coordinator, {EVENTS:,} events in its log", "s", "seconds", ours_max=2.0),
+        Line("memory", "its resident memory when it is ready", "MB", "rss", ours_max=120.0),
+        Line("memory, peak", "the most it had until then", "MB", "peak", recorded=False),
+    ),
+)
+IMPORTS = Contest(
+    name="import",
+    open=_imports,
+    lines=(
+        Line("import", "`import ringrift`", "ms", "import", raw=None),
+        Line("import, heavy", "heavy packages that it asked for", "packages", "heavy", raw=None, ours_max=0),
+        Line("import node", "`import ringrift.node`, all that a coordinator needs", "ms", "import", "node", None),
+        Line("import node, heavy", "heavy packages that it asked for", "packages", "heavy", "node", None, ours_max=0),
+    ),
+)

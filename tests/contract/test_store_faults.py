@@ -1,0 +1,258 @@
+"""Faults below the store become errors of ours, change nothing they should not, and no driver's error leaks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from contract.engines import Engine, append, logged, put, recorded, run
+from ringrift.kernel.errors import NoRoom, StoreError, Unreachable
+from ringrift.sim.disk import Disk
+from ringrift.store.ports import Store
+
+PAGE = 4096
+
+
+def disk_of(engine: Engine) -> Disk:
+    """The lossy disk below *engine*."""
+    assert engine.disk is not None
+    return engine.disk
+
+
+def fill(disk: Disk, pages: int = 0) -> None:
+    """Leave room for no more than *pages*."""
+    # The growth that is refused is measured against all files, so this is exact.
+    disk.room = sum(len(image.content) for image in disk._images.values()) + pages * PAGE
+
+
+def exhaust(filler: Path) -> None:
+    """Write *filler* until nothing more fits on its disk."""
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        for _ in range(1024):
+            file.write(b"x" * PAGE)
+
+
+async def write(store: Store) -> object:
+    """Append something."""
+    return await append(store, "late")
+
+
+@pytest.mark.parametrize("use", [write, logged])
+def test_a_closed_store_says_so(engine: Engine, use: Callable[[Store], Awaitable[object]]) -> None:
+    """Whoever writes to or reads from a store that has been closed gets our error, not the driver's."""
+
+    async def story() -> None:
+        async with engine.open() as store:
+            await append(store, "a")
+            await logged(store)
+        await use(store)
+
+    with pytest.raises(StoreError):
+        run(story())
+
+
+def test_a_read_in_flight_at_closing_is_answered(on_file: Engine) -> None:
+    """A view that is open when the store closes ends with an answer or with our error."""
+
+    async def story() -> list[str]:
+        async with on_file.open() as store:
+            await append(store, "a")
+            reading = asyncio.create_task(logged(store))
+            await asyncio.sleep(0)
+        try:
+            return await reading
+        except StoreError:
+            return ["a"]
+
+    assert run(story()) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"not a database" * 1000, b"SQLite format 3\x00" + bytes(range(200)) * 100, None],
+    ids=["other file", "damaged header", "folder"],
+)
+def test_a_file_that_is_no_store_is_refused(on_file: Engine, content: bytes | None) -> None:
+    """A path that holds something else, or a folder, is refused with our error and left as it was."""
+    on_file.path.parent.mkdir()
+    if content is None:
+        on_file.path.mkdir()
+    else:
+        on_file.path.write_bytes(content)
+
+    with pytest.raises(StoreError) as refused:
+        on_file.run(logged)
+
+    assert str(on_file.path) in str(refused.value)
+    assert content is None or on_file.path.read_bytes() == content
+
+
+def test_a_damaged_page_is_reported_to_readers(on_file: Engine) -> None:
+    """A reader who meets a damaged page gets our error with the path."""
+
+    async def write_much(store: Store) -> None:
+        await append(store, *(str(number) for number in range(2000)))
+
+    on_file.run(write_much)
+    data = bytearray(on_file.path.read_bytes())
+    data[2 * PAGE :] = b"\xaa" * (len(data) - 2 * PAGE)
+    on_file.path.write_bytes(data)
+
+    with pytest.raises(StoreError) as refused:
+        on_file.run(logged)
+
+    assert str(on_file.path) in str(refused.value)
+
+
+def test_a_file_that_vanished_is_reported_to_readers(on_file: Engine) -> None:
+    """A reader who cannot open the file any more gets our error."""
+
+    async def story(store: Store) -> None:
+        await append(store, "a")
+        for path in on_file.path.parent.iterdir():
+            path.unlink()
+        await logged(store)
+
+    with pytest.raises(StoreError):
+        on_file.run(story)
+
+
+def test_a_reader_that_is_cancelled_is_just_cancelled(on_file: Engine) -> None:
+    """Giving up on a slow answer ends in the cancellation, and the next reader is served."""
+    names = [str(number) for number in range(150)]
+
+    async def look(store: Store) -> None:
+        async with store.read() as view:
+            while True:
+                await view.walk(names, True, 1000)
+
+    async def story(store: Store) -> tuple[bool, list[str]]:
+        await append(store, "a")
+        async with store.begin() as tx:
+            await tx.link([(child, parent) for child in names for parent in names])
+        looking = asyncio.create_task(look(store))
+        await logged(store)
+        looking.cancel()
+        await asyncio.wait((looking,))
+        return looking.cancelled(), await logged(store)
+
+    assert on_file.run(story) == (True, ["a"])
+
+
+def test_a_full_disk_refuses_and_recovers(on_lossy: Engine) -> None:
+    """Without room for its COMMIT a transaction is refused and nothing changed; with room, writing goes on."""
+    disk = disk_of(on_lossy)
+
+    async def story(store: Store) -> tuple[list[str], list[str]]:
+        await put(store, "k", "before")
+        fill(disk)
+        refused = [put(store, "k", f"refused-{number}", b"x" * 5 * PAGE) for number in range(3)]
+        answers = await asyncio.gather(*refused, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [NoRoom] * 3
+        meanwhile = await recorded(store, "k")
+        disk.room = None
+        await put(store, "k", "after")
+        return meanwhile, await recorded(store, "k")
+
+    assert on_lossy.run(story) == (["before"], ["after", "before"])
+    assert on_lossy.run(recorded_k) == ["after", "before"]
+
+
+async def recorded_k(store: Store) -> list[str]:
+    """What is recorded."""
+    return await recorded(store, "k")
+
+
+def test_a_disk_that_fills_up_inside_a_body_refuses_the_group(on_lossy: Engine) -> None:
+    """When a body itself runs out of room, all whose work went with it are told that there is no room."""
+    disk = disk_of(on_lossy)
+
+    async def story(store: Store) -> tuple[list[type], list[str]]:
+        await put(store, "k", "before")
+        fill(disk, pages=20)
+        # The second is greater than SQLite's cache, so that it spills to the disk before its COMMIT.
+        writes = [put(store, "k", "small"), put(store, "k", "great", b"x" * 12_000_000)]
+        answers = await asyncio.gather(*writes, return_exceptions=True)
+        disk.room = None
+        await put(store, "k", "after")
+        return [type(answer) for answer in answers], await recorded(store, "k")
+
+    answers, left = on_lossy.run(story)
+
+    assert answers == [NoRoom, NoRoom]
+    assert left == ["after", "before"]
+
+
+def test_a_real_full_disk_refuses_and_recovers(small_disk: Path) -> None:
+    """On a real disk without room a transaction is refused, reads go on, and writing does once room is made."""
+    engine = Engine(small_disk / "home" / "store.db")
+    filler = small_disk / "filler"
+
+    async def story(store: Store) -> tuple[list[str], list[str]]:
+        await put(store, "k", "before")
+        exhaust(filler)
+        with pytest.raises(NoRoom):
+            await put(store, "k", "refused", b"x" * 50 * PAGE)
+        meanwhile = await recorded(store, "k")
+        filler.unlink()
+        await put(store, "k", "after", b"x" * 10 * PAGE)
+        return meanwhile, await recorded(store, "k")
+
+    assert engine.run(story) == (["before"], ["after", "before"])
+
+
+def test_a_failed_sync_stops_the_store(on_lossy: Engine) -> None:
+    """When the disk cannot say what it holds, everybody in the group is told, and no further work is taken."""
+    disk = disk_of(on_lossy)
+
+    async def story(store: Store) -> tuple[int, list[type]]:
+        await append(store, "a")
+        disk.fail_sync = 1
+        group = await asyncio.gather(*(append(store, id) for id in "bcd"), return_exceptions=True)
+        syncs = disk.syncs
+        for use in (write, logged):
+            with pytest.raises(Unreachable):
+                await use(store)
+        assert disk.syncs == syncs, "a failed sync is never tried again"
+        return store.position, [type(answer) for answer in group]
+
+    position, answers = on_lossy.run(story)
+    disk.cut()
+
+    assert (position, answers) == (1, [Unreachable] * 3)
+    assert on_lossy.run(logged) == ["a"]
+
+
+def test_who_waits_when_the_store_stops_is_told(on_lossy: Engine) -> None:
+    """Transactions that were queued behind a failed COMMIT end with our error instead of waiting for ever."""
+    disk = disk_of(on_lossy)
+
+    async def story(store: Store) -> list[object]:
+        await append(store, "a")
+        disk.fail_sync = 1
+        first = asyncio.create_task(append(store, "b"))
+        queued: list[asyncio.Task[object]] = []
+        first.add_done_callback(lambda _: queued.extend(asyncio.create_task(write(store)) for _ in range(3)))
+        answers: list[object] = [*await asyncio.gather(first, return_exceptions=True)]
+        await asyncio.sleep(0)
+        return answers + await asyncio.gather(*queued, return_exceptions=True)
+
+    assert [type(answer) for answer in on_lossy.run(story)] == [Unreachable] * 4
+
+
+def test_a_store_without_power_says_so(on_lossy: Engine) -> None:
+    """After the power went the old store object answers with our error, and closes quietly."""
+    disk = disk_of(on_lossy)
+
+    async def story(store: Store) -> None:
+        await append(store, "a")
+        disk.cut()
+        for _ in range(2):
+            with pytest.raises(Unreachable):
+                await write(store)
+
+    on_lossy.run(story)
+
+    assert on_lossy.run(logged) == ["a"]

@@ -1,0 +1,140 @@
+"""The file below a store: which schema it has, where it may lie, and who may read it."""
+
+import hashlib
+from pathlib import Path
+
+import apsw
+import pytest
+
+from contract.engines import Engine, append, logged
+from contract.stage import Stage
+from ringrift.kernel.errors import SchemaTooNew
+from ringrift.store.ports import Store
+from ringrift.store.sqlite.connect import MIGRATIONS
+from ringrift.store.sqlite.files import NETWORK_FILESYSTEMS, filesystem
+
+
+def schema(engine: Engine) -> tuple[int, list[tuple[str, str, str]]]:
+    """The version and every table, index and trigger of a store that is closed."""
+    db = apsw.Connection(str(engine.path), vfs=engine.disk.name if engine.disk else None)
+    if engine.disk is not None:
+        db.pragma("locking_mode", "exclusive")
+    found = list(db.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_schema ORDER BY type, name"))
+    version = db.pragma("user_version")
+    db.close()
+    return version, found
+
+
+async def nothing(store: Store) -> None:
+    """Only open and close."""
+
+
+def digest(path: Path) -> str:
+    """What the file holds."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_opening_again_changes_no_schema(engine: Engine) -> None:
+    """A fresh store and one that was opened again have the same schema, of the newest version."""
+    engine.run(nothing)
+    fresh = schema(engine)
+
+    for _ in range(2):
+        engine.run(nothing)
+
+    assert schema(engine) == fresh
+    assert fresh[0] == len(MIGRATIONS)
+
+
+def test_opening_again_keeps_what_is_there(engine: Engine) -> None:
+    """Migrations that have run do not run again over the data."""
+
+    async def story(store: Store) -> list[str]:
+        await append(store, str(store.position))
+        return await logged(store)
+
+    assert [engine.run(story) for _ in range(3)] == [["0"], ["0", "1"], ["0", "1", "2"]]
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_a_newer_file_is_refused_and_left_alone(on_file: Engine, stage: Stage, mode: str) -> None:
+    """A file with a schema that this version does not know is refused with both numbers, and not a byte changes."""
+    on_file.run(nothing)
+    assert stage.enter("age", on_file.path, 99, mode).rest() == ["aged"]
+    before = digest(on_file.path)
+
+    with pytest.raises(SchemaTooNew) as refused:
+        on_file.run(nothing)
+
+    assert (refused.value.found, refused.value.known) == (99, len(MIGRATIONS))
+    assert str(on_file.path) in str(refused.value)
+    assert digest(on_file.path) == before
+    assert [path.name for path in on_file.path.parent.iterdir()] == [on_file.path.name]
+
+
+def test_only_the_owner_can_read_the_files(on_file: Engine) -> None:
+    """The database and what SQLite keeps beside it are for their owner alone, from the first start on."""
+
+    async def story(store: Store) -> dict[str, str]:
+        await append(store, "a")
+        await logged(store)
+        return {path.name: oct(path.stat().st_mode & 0o777) for path in sorted(on_file.path.parent.iterdir())}
+
+    assert on_file.run(story) == {"store.db": "0o600", "store.db-shm": "0o600", "store.db-wal": "0o600"}
+
+
+MOUNTS = """\
+/dev/root / ext4 rw,relatime 0 0
+proc /proc proc rw 0 0
+server:/export /mnt/share nfs4 rw,vers=4.2 0 0
+/dev/sdb /mnt/share/local xfs rw 0 0
+user@host:/ /home/me/my\\040files fuse.sshfs rw,nosuid 0 0
+host /mnt/nine 9p rw,trans=virtio 0 0
+tmpfs /mnt/covered tmpfs rw 0 0
+//server/share /mnt/covered cifs rw 0 0
+broken line
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/srv/data", "ext4"),
+        ("/", "ext4"),
+        ("/mnt/share", "nfs4"),
+        ("/mnt/share/ringrift/data", "nfs4"),
+        ("/mnt/share/local/data", "xfs"),
+        ("/mnt/shared/data", "ext4"),
+        ("/home/me/my files/data", "fuse.sshfs"),
+        ("/home/me/my", "ext4"),
+        ("/mnt/nine/x", "9p"),
+        ("/mnt/covered/x", "cifs"),
+    ],
+)
+def test_a_path_lies_on_its_nearest_mount(path: str, kind: str) -> None:
+    """The filesystem of a path is that of the innermost mount above it, and of the last one mounted there."""
+    assert filesystem(Path(path), MOUNTS) == kind
+
+
+@pytest.mark.parametrize("name", ["tab\tname", "back\\040slash"], ids=["tab", "backslash"])
+def test_mount_points_are_unescaped(name: str) -> None:
+    """Mount points with tabs and backslashes are found under their real names."""
+    written = name.replace("\\", "\\134").replace("\t", "\\011")
+    mounts = f"/dev/root / ext4 rw 0 0\nserver:/x /mnt/{written} nfs rw 0 0\n"
+
+    assert filesystem(Path(f"/mnt/{name}/data"), mounts) == "nfs"
+
+
+@pytest.mark.parametrize("mounts", ["", "\n", "nothing here\n"])
+def test_a_silent_list_of_mounts_says_nothing(mounts: str) -> None:
+    """Where the list does not name a filesystem, there is none."""
+    assert filesystem(Path("/data"), mounts) == ""
+
+
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "9p", "cifs", "smb3", "ceph", "lustre", "fuse.sshfs", "fuse.rclone"])
+def test_network_filesystems_are_known_by_name(kind: str) -> None:
+    """Every filesystem across which SQLite's locks cannot be trusted is on the list."""
+    mounts = f"/dev/root / ext4 rw 0 0\nserver:/x /mnt/share {kind} rw 0 0\n"
+
+    assert filesystem(Path("/mnt/share/store"), mounts) in NETWORK_FILESYSTEMS
+    assert filesystem(Path("/srv"), mounts) not in NETWORK_FILESYSTEMS

@@ -1,0 +1,35 @@
+"""Fixtures of the end-to-end tests."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from e2e.processes import Home
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    """A home of its own, with nothing of it left running afterwards."""
+    made = Home(tmp_path / "home")
+    yield made
+    for pid in made.orphans():
+        psutil.Process(pid).kill()
+
+
+@pytest.fixture
+def gone() -> Callable[[Home], bool]:
+    """Whether every worker of a home is gone, or goes within seconds."""
+
+    def wait(home: Home) -> bool:
+        workers = []
+        for pid in home.orphans():
+            try:
+                workers.append(psutil.Process(pid))
+            except psutil.NoSuchProcess:
+                continue
+        _, alive = psutil.wait_procs(workers, timeout=5)
+        return not [one for one in alive if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+    return wait

@@ -1,0 +1,137 @@
+"""Real processes: starts the command line as a user would, looks into its store from outside, finds orphans."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+import psutil
+
+from ringrift.pipeline.line import Line, check
+
+EXIT_FAILPOINT = 137
+PROGRAM = (
+    "import sys; from ringrift.kernel import failpoint; from ringrift.cli.main import main; {arm}main(sys.argv[1:])"
+)
+QUICK = """
+[work]
+lease_seconds = 1.2
+rescue_seconds = 0.2
+grace_seconds = 2.0
+[cluster]
+beat_seconds = 0.5
+elect_seconds = 0.3
+role_seconds = 1.2
+[replicas]
+every_seconds = 0.5
+[policy]
+games_per_batch = 20
+games_per_export = 60
+play_jobs_open = 2
+[policy.gate]
+blocks_max = 64
+elo_1 = 60.0
+"""
+
+
+class Home:
+    """A RINGRIFT_HOME of a test, and everything that can be asked of it from outside."""
+
+    def __init__(self, path: Path, settings: str = QUICK) -> None:
+        self.path = path
+        path.mkdir(exist_ok=True)
+        (path / "ringrift.toml").write_text(settings)
+
+    def start(self, *arguments: str, failpoint: tuple[str, int] | None = None) -> "subprocess.Popen[str]":
+        """Start ``ringrift`` with *arguments*, dying at the nth pass of *failpoint* if one is given."""
+        arm = f"failpoint.arm({failpoint[0]!r}, {failpoint[1]}); " if failpoint else ""
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM.format(arm=arm), *arguments],
+            env={**os.environ, "RINGRIFT_HOME": str(self.path), "RINGRIFT_NODE_ID": "a"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def run(self, *arguments: str, seconds: float = 60.0) -> tuple[int, str]:
+        """Run ``ringrift`` with *arguments* to its end: exit code and output."""
+        process = self.start(*arguments)
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError(f"no end within {seconds} s:\n{process.communicate()[0][-3000:]}") from None
+        return process.returncode, output
+
+    @property
+    def database(self) -> Path:
+        """The file of the store."""
+        return self.path / "coordination" / "coordinator.db"
+
+    def ask(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        """Rows of *query*, from a connection of our own that can only read."""
+        db = apsw.Connection(str(self.database), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            db.set_busy_timeout(5000)
+            return list(db.execute(query, arguments))
+        finally:
+            db.close()
+
+    def lines(self) -> dict[str, Line]:
+        """Every line, each checked."""
+        rows = self.ask("SELECT body FROM records WHERE kind = 'line'")
+        found = [msgspec.json.decode(body, type=Line) for (body,) in rows]
+        for line in found:
+            check(line)
+        return {line.variant: line for line in found}
+
+    def batches(self) -> dict[str, Counter[str]]:
+        """By variant, how often each batch was announced to the pipeline, as far as that has read."""
+        query = """SELECT body FROM log WHERE name = 'selfplay.batch_finished'
+            AND position <= (SELECT position FROM readers WHERE reader = 'pipeline')"""
+        found: dict[str, Counter[str]] = {}
+        for (body,) in self.ask(query):
+            said = json.loads(body)
+            found.setdefault(said["variant"], Counter())[said["batch"]] += 1
+        return found
+
+    def unbalanced(self) -> list[str]:
+        """Where the conservation of work does not hold: one snapshot, counted one by one and by the tally."""
+        [(jobs, highest, told)] = self.ask(
+            "SELECT (SELECT count(*) FROM jobs), (SELECT coalesce(max(number), 0) FROM jobs),"
+            " (SELECT coalesce(sum(count), 0) FROM tallies)"
+        )
+        found = [] if jobs == highest == told else [f"{jobs} jobs, {highest} ever enqueued, {told} in the tally"]
+        wrong = self.ask(
+            "SELECT kind, variant, state, count(*) AS n FROM jobs GROUP BY kind, variant, state EXCEPT SELECT * FROM tallies"
+        )
+        return found + [f"the tally differs for {row}" for row in wrong]
+
+    def orphans(self) -> list[int]:
+        """Worker processes of this home that are still there."""
+        found = []
+        for process in psutil.process_iter(["cmdline", "status"]):
+            words = process.info["cmdline"] or []
+            ours = "ringrift.workers.main" in words and any(str(self.path) in word for word in words)
+            if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+        return found
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    """SIGKILL, and wait until it is gone."""
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def outlived(process: "subprocess.Popen[str]", seconds: float) -> bool:
+    """Whether *process* is still running after *seconds*."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return True
+    return False

@@ -1,0 +1,123 @@
+"""kill -9 at every named place and at random moments: the loop goes on, and nothing is lost or counted twice."""
+
+import random
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import apsw
+import pytest
+
+from e2e.processes import EXIT_FAILPOINT, QUICK, Home, kill, outlived
+from ringrift.kernel.failpoint import NAMES
+
+VARIANTS = ("hex8_2p", "hex8_3p")
+SLOW = QUICK + "[work.params]\nfake_slow_seconds = 0.45\nfake_every = 5\n"
+RANDOM_KILLS = 25
+LOOK_SECONDS = 0.1
+
+
+@contextmanager
+def balanced(home: Home) -> Iterator[list[str]]:
+    """Watch the conservation of work from outside all the while; what broke it."""
+    over, found = threading.Event(), list[str]()
+
+    def watch() -> None:
+        while not over.wait(LOOK_SECONDS):
+            if home.database.exists():
+                try:
+                    found.extend(home.unbalanced())
+                except (apsw.CantOpenError, apsw.SQLError):
+                    continue  # it is being made just now
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        watcher.join()
+
+
+def assert_counted_once(home: Home) -> None:
+    """Every batch that was announced counts exactly once, and those that were kept are really there."""
+    batches = home.batches()
+    for variant, line in home.lines().items():
+        announced = batches.get(variant, {})
+        assert set(announced.values()) <= {1}, f"{variant}: a batch was announced twice"
+        assert line.counts.batches == len(announced), f"{variant}: {line.counts} of {len(announced)}"
+
+
+def assert_present(home: Home) -> None:
+    """Every batch in a window lies on some node."""
+    for line in home.lines().values():
+        for batch in line.window:
+            assert list((home.path / "blobs").glob(f"*/{batch.blob[:2]}/{batch.blob}")), f"{batch.blob} is gone"
+
+
+def run_on(home: Home) -> None:
+    """A run without faults makes two more promotions for each variant and ends by itself."""
+    goal = max((line.iteration for line in home.lines().values()), default=0) + 2
+    code, output = home.run("run", "--iterations", str(goal), "--variants", ",".join(VARIANTS), seconds=90)
+
+    assert code == 0, output[-3000:]
+    assert all(line.iteration >= goal for line in home.lines().values())
+    assert_counted_once(home)
+
+
+@pytest.mark.timeout(300)
+def test_a_kill_at_every_failpoint_loses_nothing(home: Home, gone: Callable[[Home], bool]) -> None:
+    """The process dies at each named failpoint in turn; every next start goes on where the log stands."""
+    (home.path / "ringrift.toml").write_text(SLOW)
+    rng = random.Random(7)
+    with balanced(home) as broken:
+        for name in NAMES:
+            place = (name, rng.randint(1, 5))
+            process = home.start("run", "--iterations", "0", "--variants", ",".join(VARIANTS), failpoint=place)
+            output, _ = process.communicate(timeout=40)
+
+            assert process.returncode == EXIT_FAILPOINT, f"{name} was never passed:\n{output[-2000:]}"
+            assert gone(home), f"{name}: workers outlived their node"
+            assert_counted_once(home) if home.database.exists() else None
+        run_on(home)
+    assert_present(home)
+    assert broken == []
+
+
+@pytest.mark.timeout(300)
+def test_kills_at_random_moments_lose_nothing(home: Home, gone: Callable[[Home], bool]) -> None:
+    """Twenty-five kills at random moments, some of them during start; nothing is lost or counted twice."""
+    (home.path / "ringrift.toml").write_text(SLOW)
+    rng = random.Random(11)
+    with balanced(home) as broken:
+        for _ in range(RANDOM_KILLS):
+            process = home.start("run", "--iterations", "0", "--variants", ",".join(VARIANTS))
+            assert outlived(process, rng.uniform(0.05, 1.6)), process.communicate()[0][-2000:]
+            kill(process)
+            assert gone(home), "workers outlived their node"
+            if home.database.exists() and home.ask("SELECT 1 FROM sqlite_master WHERE name = 'links'"):
+                assert_counted_once(home)
+        run_on(home)
+    assert_present(home)
+    assert broken == []
+
+
+@pytest.mark.timeout(300)
+def test_a_lost_blob_folder_costs_only_what_was_nowhere_else(home: Home, gone: Callable[[Home], bool]) -> None:
+    """A kill that takes one node's blob folder along: games nobody else had are reported lost, and the loop goes on."""
+    rng = random.Random(13)
+    with balanced(home) as broken:
+        for _ in range(8):
+            process = home.start("run", "--iterations", "0", "--variants", ",".join(VARIANTS))
+            assert outlived(process, rng.uniform(0.8, 2.5)), process.communicate()[0][-2000:]
+            kill(process)
+            assert gone(home), "workers outlived their node"
+            victim = rng.choice(sorted((home.path / "blobs").iterdir()))
+            shutil.rmtree(victim)
+            assert_counted_once(home)
+        run_on(home)
+    lines = home.lines().values()
+    said = home.ask("SELECT count(*) FROM log WHERE name = 'data.lost'")[0][0]
+    assert sum(line.counts.lost for line in lines) <= said
+    assert broken == []

@@ -1,0 +1,89 @@
+"""The main job, as a newcomer runs it."""
+
+import json
+import signal
+
+import pytest
+
+from e2e.processes import Home, outlived
+
+
+def test_a_run_ends_by_itself_with_its_evidence(home: Home) -> None:
+    """Three promotions for each of two variants end with exit 0 and a report that names each with its evidence."""
+    code, output = home.run("run", "--iterations", "3", "--variants", "hex8_2p,hex8_3p")
+
+    report = json.loads((home.path / "report.json").read_text())
+
+    assert code == 0, output
+    for variant in ("hex8_2p", "hex8_3p"):
+        promoted = [one for one in report["decisions"][variant] if one["promoted"]]
+        assert [one["generation"] for one in promoted] == [0, 1, 2, 3]
+        assert all(one["evidence"]["llr"] >= one["evidence"]["upper"] for one in promoted[1:])
+        assert all(one["evidence"]["blocks"] >= 16 for one in promoted[1:])
+        assert all(later["previous"] == one["model"] for one, later in zip(promoted, promoted[1:], strict=False))
+        assert all(one["model"][:10] in output for one in promoted)
+
+
+def test_sync_and_distribute_really_copy(home: Home) -> None:
+    """Every node that plays has the champion's bytes, and every kept batch lies on two nodes."""
+    code, output = home.run("run", "--iterations", "1", "--variants", "hex8_2p")
+
+    line = home.lines()["hex8_2p"]
+    copies = {
+        batch.blob: len(list((home.path / "blobs").glob(f"*/{batch.blob[:2]}/{batch.blob}"))) for batch in line.window
+    }
+    assert code == 0, output
+    assert line.champion is not None
+    assert len(list((home.path / "blobs").glob(f"*/{line.champion[:2]}/{line.champion}"))) == 3
+    assert copies
+    assert min(copies.values()) >= 2
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_in_good_order_and_the_next_run_goes_on(home: Home, number: int, code: int) -> None:
+    """After a signal no job is claimed, no worker is left, and the next run ends what this one began."""
+    process = home.start("run", "--iterations", "40", "--variants", "hex8_2p")
+    assert outlived(process, 2.0), process.communicate()[0]
+
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=10)
+
+    before = home.lines()["hex8_2p"].iteration
+    assert process.returncode == code, output
+    assert "run again to go on" in output
+    assert home.ask("SELECT count(*) FROM jobs WHERE state = 'claimed'") == [(0,)]
+    assert home.orphans() == []
+    assert home.run("run", "--iterations", str(before + 1), "--variants", "hex8_2p")[0] == 0
+
+
+def test_a_second_coordinator_is_refused(home: Home) -> None:
+    """While one process coordinates a store, a second one gets an error that names the holder, and changes nothing."""
+    first = home.start("run", "--iterations", "0", "--variants", "hex8_2p")
+    assert outlived(first, 1.5), first.communicate()[0]
+
+    code, output = home.run("run", "--variants", "square8_2p")
+
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=10)
+    assert code == 1
+    assert "role 'coordinator' is held by a (process" in output
+    assert "square8_2p" not in home.lines()
+
+
+def test_why_names_the_gate(home: Home) -> None:
+    """Asked from another process while the loop runs, why names the gate with value, limit and since when."""
+    (home.path / "ringrift.toml").write_text("[work.params]\nfake_slow_seconds = 30.0\nfake_stage = 'play'\n")
+    process = home.start("run", "--iterations", "0", "--variants", "hex8_2p")
+    assert outlived(process, 3.0), process.communicate()[0]
+
+    code, output = home.run("why", "hex8_2p")
+    _, machine = home.run("why", "hex8_2p", "--json")
+
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=70)
+    waits = json.loads(machine)["waits_on"]
+    assert code == 0, output
+    assert "hex8_2p is collecting since" in output
+    assert "it waits on   collecting: waits — games since the last export: 0 of 400, since" in output
+    assert (waits["gate"], waits["allowed"], waits["value"], waits["limit"]) == ("collecting", False, 0, 400)
+    assert waits["since"] > 0

@@ -1,0 +1,61 @@
+"""Adapters with one safeguard taken out, to show that the simulation would notice."""
+
+import asyncio
+from collections.abc import Sequence
+
+import apsw
+
+from ringrift.sim.recording import NOTE, SCHEMA, RecordingStore, RecordingTx
+from ringrift.store.ports import Held
+
+UNFENCED_FINISH = "UPDATE jobs SET state = 'done', holder = NULL WHERE id = ?"
+UNCHECKED_ADVANCE = "UPDATE readers SET position = max(position, ?) WHERE reader = ?"
+
+
+class _UnfencedTx(RecordingTx):
+    async def finish(self, held: Sequence[Held]) -> None:
+        self._db.executemany(UNFENCED_FINISH, [(one.job,) for one in held])
+        self._db.executemany(NOTE, [("finished", one.job, one.fence) for one in held])
+
+
+class Unfenced(RecordingStore):
+    """Takes a result from whoever brings one."""
+
+    def make_tx(self, db: apsw.Connection) -> RecordingTx:
+        db.execute(SCHEMA)
+        return _UnfencedTx(db)
+
+
+class Unsynced(RecordingStore):
+    """Acknowledges before the disk has it."""
+
+    def make_tx(self, db: apsw.Connection) -> RecordingTx:
+        db.execute("PRAGMA synchronous = OFF")
+        return super().make_tx(db)
+
+
+class _LateTx(RecordingTx):
+    def __init__(self, db: apsw.Connection) -> None:
+        super().__init__(db)
+        self.late: list[tuple[int, str]] = []
+
+    async def advance(self, reader: str, old: int, new: int) -> None:
+        self.late.append((new, reader))
+
+
+class Detached(RecordingStore):
+    """Moves the reader's place in a transaction of its own, after that of the effects."""
+
+    def make_tx(self, db: apsw.Connection) -> RecordingTx:
+        db.execute(SCHEMA)
+        return _LateTx(db)
+
+    async def _commit(self, group: "list[asyncio.Future[None]]") -> None:
+        await super()._commit(group)
+        assert isinstance(self._tx, _LateTx)
+        late, self._tx.late = self._tx.late, []
+        if late:
+            await asyncio.sleep(0.02)
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany(UNCHECKED_ADVANCE, late)
+            self._db.execute("COMMIT")

@@ -1,0 +1,162 @@
+"""The gate promotes what is stronger, rejects what is not, and never takes a decision back."""
+
+import math
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ringrift.evaluation.blocks import means, merged, prefix
+from ringrift.evaluation.gate import Outcome, bounds, expected, judge
+from ringrift.events.evaluation import Played
+from ringrift.kernel.settings import Gate
+
+GATE = Gate()
+PLAYERS = st.integers(min_value=2, max_value=4)
+
+
+def match(elo: float, players: int, seed: str, blocks: int) -> list[float]:
+    """Block means of a synthetic match: every seat is won with the chance that *elo* gives it."""
+    won = expected(elo, players)
+    wins = range(players + 1)
+    chances = [math.comb(players, n) * won**n * (1.0 - won) ** (players - n) for n in wins]
+    return Random(seed).choices([n / players for n in wins], chances, k=blocks)
+
+
+def promoted(elo: float, players: int, *, matches: int, gate: Gate = GATE) -> float:
+    """The share of synthetic *matches* in which the gate promotes."""
+    outcomes = [judge(match(elo, players, f"{elo}/{players}/{n}", gate.blocks_max), players, gate) for n in range(matches)]
+    return sum(outcome.decided is True for outcome in outcomes) / matches
+
+
+@pytest.mark.parametrize(
+    ("elo", "players", "score"),
+    [
+        (0, 2, 1 / 2),
+        (0, 3, 1 / 3),
+        (0, 4, 1 / 4),
+        (400, 2, 10 / 11),
+        (-400, 2, 1 / 11),
+        (400, 3, 10 / 12),
+        (400, 4, 10 / 13),
+        (-400, 4, 1 / 31),
+    ],
+)
+def test_the_expected_score_is_a_seats_share(elo: float, players: int, score: float) -> None:
+    """Equal players share the score evenly; 400 Elo are ten to one against each opponent."""
+    assert expected(elo, players) == pytest.approx(score)
+
+
+@settings(max_examples=60)
+@given(PLAYERS, st.floats(-2000, 2000), st.floats(1, 500))
+def test_more_elo_is_more_score(players: int, elo: float, more: float) -> None:
+    """The expected score grows with strength and lies between 0 and 1."""
+    assert 0.0 < expected(elo, players) < expected(elo + more, players) <= 1.0
+
+
+def test_the_bounds_are_those_of_the_stated_error_rates() -> None:
+    """Five percent on both sides are the well-known 2.944."""
+    lower, upper = bounds(GATE)
+
+    assert upper == pytest.approx(2.944, abs=0.001)
+    assert lower == pytest.approx(-2.944, abs=0.001)
+    assert bounds(Gate(alpha=0.01, beta=0.1)) == pytest.approx((math.log(0.1 / 0.99), math.log(0.9 / 0.01)))
+
+
+@pytest.mark.parametrize("players", [2, 3, 4])
+def test_nothing_is_decided_before_the_fewest_blocks(players: int) -> None:
+    """Fifteen wins in a row are luck until a sixteenth block has been played."""
+    assert judge([1.0] * (GATE.blocks_min - 1), players, GATE).decided is None
+    assert judge([1.0] * GATE.blocks_min, players, GATE).decided is True
+    assert judge([0.0] * (GATE.blocks_min - 1), players, GATE).decided is None
+    assert judge([0.0] * GATE.blocks_min, players, GATE).decided is False
+
+
+def test_without_a_block_nothing_is_said() -> None:
+    """An empty match is undecided, with a ratio of 0."""
+    outcome = judge([], 2, GATE)
+
+    assert (outcome.decided, outcome.blocks, outcome.llr, outcome.score) == (None, 0, 0.0, 0.0)
+    assert outcome.rule == "likelihood ratio between the bounds"
+
+
+def test_undecided_at_the_cap_is_a_rejection() -> None:
+    """A candidate that cannot be told from the champion within the most blocks is not promoted, and the rule says so."""
+    gate = Gate(elo_0=0, elo_1=35, blocks_min=16, blocks_max=20)
+    even = [0.5, 0.75, 0.25, 0.5] * 5
+
+    assert judge(even[:19], 2, gate).decided is None
+    capped = judge(even, 2, gate)
+    assert (capped.decided, capped.blocks) == (False, 20)
+    assert capped.rule == "undecided at the most blocks allowed"
+    assert capped.lower < capped.llr < capped.upper
+
+
+def test_an_outcome_shows_what_it_rests_on() -> None:
+    """A decision carries the blocks, the mean, the ratio and the bound that it crossed."""
+    scores = [1.0, 0.75] * 20
+
+    outcome = judge(scores, 2, GATE)
+
+    assert outcome.decided is True
+    assert outcome.rule == "likelihood ratio above the upper bound"
+    assert outcome.llr >= outcome.upper
+    assert outcome.score == pytest.approx(sum(scores[: outcome.blocks]) / outcome.blocks)
+
+
+@settings(max_examples=60)
+@given(PLAYERS, st.integers(0, 10**6), st.sampled_from([-60.0, 0.0, 35.0, 100.0]))
+def test_a_longer_match_never_changes_a_decision(players: int, seed: int, elo: float) -> None:
+    """Once a prefix has decided, every longer list of blocks says exactly the same, to the last digit."""
+    gate = Gate(blocks_min=4, blocks_max=60)
+    scores = match(elo, players, f"longer/{seed}", 80)
+
+    said: Outcome | None = None
+    for length in range(0, 81, 4):
+        outcome = judge(scores[:length], players, gate)
+        assert said is None or outcome == said
+        if outcome.decided is not None:
+            said = outcome
+
+    assert said is not None
+
+
+@settings(max_examples=60)
+@given(PLAYERS, st.permutations(range(40)), st.integers(0, 10**6))
+def test_the_order_of_arrival_never_changes_the_outcome(players: int, order: list[int], seed: int) -> None:
+    """Fast wins cannot decide: whatever order results arrive in, only the completed prefix is judged.
+
+    A decision on the way is the decision in the end, and in the end the outcome is that of the dispatch order.
+    """
+    gate = Gate(blocks_min=4, blocks_max=40)
+    scores = match(60.0, players, f"order/{seed}", 40)
+    blocks = [Played(number=number, scores=(scores[number],)) for number in order]
+    wanted = judge(scores, players, gate)
+
+    known: tuple[Played, ...] = ()
+    for start in range(0, 40, 5):
+        known = merged(known, blocks[start : start + 5])
+        outcome = judge(means(prefix(known)), players, gate)
+        assert outcome.decided is None or outcome == wanted
+
+    assert outcome == wanted
+
+
+# With SPRT(0, 35), α = β = 5 % and the default cap of 400 blocks; the seeds are fixed, so the shares are too.
+@pytest.mark.parametrize(("players", "matches"), [(2, 2000), (3, 2000), (4, 600)])
+def test_an_equal_candidate_is_hardly_ever_promoted(players: int, matches: int) -> None:
+    """Of two thousand matches at 0 Elo no more than six in a hundred promote."""
+    assert promoted(0.0, players, matches=matches) <= 0.06
+
+
+@pytest.mark.parametrize("players", [2, 3, 4])
+def test_a_much_stronger_candidate_is_nearly_always_promoted(players: int) -> None:
+    """Of three hundred matches at +100 Elo at least ninety-five in a hundred promote."""
+    assert promoted(100.0, players, matches=300) >= 0.95
+
+
+@pytest.mark.parametrize("players", [2, 3])
+def test_a_weaker_candidate_is_never_promoted(players: int) -> None:
+    """Of two hundred matches at -60 Elo none promotes."""
+    assert promoted(-60.0, players, matches=200) == 0.0

@@ -1,0 +1,208 @@
+"""A job that will never be done is given up, and the line goes on without it."""
+
+import msgspec
+import pytest
+
+from ringrift.events import data, model
+from ringrift.jobs import Job, Sync, Train
+from ringrift.pipeline.line import Counts, Stage
+from unit.pipeline.story import POLICY, VARIANT, Story, at, blob, burial
+
+KINDS = ("play", "sync", "export", "train", "verify", "match", "distribute")
+
+
+def culprits(story: Story, job: Job) -> list[str | None]:
+    """The inputs that may be named as the fault of *job*: none, each of its own, the champion, a stranger."""
+    named = dict.fromkeys([None, *job.blobs, getattr(job, "blob", None), story.line.champion, blob("stranger")])
+    return list(named)
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+@pytest.mark.parametrize("stage", [stage for stage in Stage if stage is not Stage.RESTING])
+def test_whatever_is_buried_the_line_lives(stage: Stage, rounds: int) -> None:
+    """In every stage each live job may be buried for any reason: the line stays sound, and something is under way."""
+    live = list(at(stage, rounds).alive)
+    assert live
+
+    for key in live:
+        for culprit in culprits(before := at(stage, rounds), before.alive[key]):
+            story = at(stage, rounds)
+            story.tell(burial(story.alive.pop(key), culprit))
+
+            assert story.lives(), (stage, key, culprit, story.line.stage)
+            assert story.line.stage is not Stage.RESTING
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("stage", [stage for stage in Stage if stage is not Stage.RESTING])
+def test_a_strange_job_that_is_buried_changes_nothing_of_ours(stage: Stage, kind: str) -> None:
+    """A burial about a model and games that the line does not know leaves its champion and its games alone."""
+    story = at(stage)
+    before = story.line
+    strange = burial(msgspec.structs.replace(Train(variant=VARIANT, generation=0), seed=1), blob("stranger"))
+
+    story.tell(msgspec.structs.replace(strange, kind=kind, key=f"{kind}:{VARIANT}:{blob('stranger')}"))
+
+    assert (story.line.champion, story.line.counts) == (before.champion, before.counts)
+    assert story.lives()
+
+
+def test_games_that_cannot_be_copied_are_lost_and_said_to_be() -> None:
+    """A batch whose copy is buried is taken off the books, with an event."""
+    story = at(Stage.COLLECTING)
+    story.fill()
+    [copy] = story.finish("play").jobs
+    lost_before = story.line.counts.lost
+
+    step = story.bury("sync", copy.blob)
+
+    assert step.events == (data.Lost(variant=VARIANT, blob=copy.blob, reason="exit 13"),)
+    assert (story.line.counts.lost, story.line.pending) == (lost_before + 1, ())
+
+
+def test_an_export_goes_on_without_the_batch_at_fault() -> None:
+    """The bad batch leaves the window and counts as lost; if the rest is enough, the next export is asked for at once."""
+    story = at(Stage.EVALUATING, rounds=0)
+    for _ in range(3):
+        story.play_batch()
+    story.go(Stage.DISTRIBUTING).finish("distribute")
+    assert story.line.stage is Stage.EXPORTING
+    first, *rest = story.line.window
+    old = next(key for key in story.alive if key.startswith("export"))
+
+    step = story.bury("export", first.blob)
+
+    assert step.events[0] == data.Lost(variant=VARIANT, blob=first.blob, reason="exit 13")
+    [export] = step.jobs
+    assert export.batches == tuple(batch.blob for batch in rest)
+    assert export.key != old
+    assert (story.line.stage, story.line.counts.lost, story.line.counts.games_lost) == (Stage.EXPORTING, 1, 10)
+
+
+def test_an_export_that_fails_for_no_known_reason_waits_for_games() -> None:
+    """Without a culprit the window stays, and the line collects until there are enough fresh games again."""
+    story = at(Stage.EXPORTING, rounds=0)
+    window = story.line.window
+
+    step = story.bury("export")
+
+    assert (step.line.stage, step.line.window, step.line.fresh, step.jobs) == (Stage.COLLECTING, window, 0, ())
+    assert story.line.counts == Counts(batches=2, games=20, kept=2, games_kept=20)
+
+
+@pytest.mark.parametrize("kind", ["sync", "verify"])
+def test_a_candidate_that_nobody_vouches_for_is_rejected(kind: str) -> None:
+    """A candidate whose copy or check is buried is rejected with the reason and without evidence."""
+    story = at(Stage.VERIFYING, rounds=0)
+    candidate = story.line.candidate
+    assert candidate is not None
+
+    step = story.bury(kind)
+
+    rejected = step.events[-1]
+    assert isinstance(rejected, model.Rejected)
+    assert (rejected.model, rejected.reason, rejected.evidence) == (candidate.model, f"{kind} failed: exit 13", None)
+    assert (step.line.stage, step.line.candidate) == (Stage.COLLECTING, None)
+
+
+def test_one_more_copy_that_fails_does_not_reject_a_candidate_that_has_its_copies() -> None:
+    """A candidate that was copied, checked and is being judged is not thrown away because an extra copy failed."""
+    story = at(Stage.EVALUATING, rounds=0)
+    before, candidate = story.line, story.line.candidate
+    assert candidate is not None
+    extra = Sync(variant=VARIANT, blob=candidate.model, kind_of="model", source="n")
+
+    assert story.tell(burial(extra)).line == before
+
+
+def test_a_match_that_cannot_be_played_rejects_the_candidate() -> None:
+    """A buried match ends the challenge and cancels the rest of it."""
+    story = at(Stage.EVALUATING, rounds=0)
+
+    step = story.bury("match")
+
+    assert (step.line.stage, step.line.candidate) == (Stage.COLLECTING, None)
+    assert not any(key.startswith("match") for key in story.alive)
+
+
+def test_generation_0_is_made_again_until_it_is_good() -> None:
+    """Without a champion there is nothing to go back to: training, copy and check of the first model start over."""
+    story = Story()
+    [first] = story.alive.values()
+
+    for kind in ("train", "sync", "verify"):
+        if kind != "train":
+            story.finish("train")
+        step = story.bury(kind)
+
+        assert (step.line.stage, step.jobs) == (Stage.STARTING, (first,))
+        story.alive = {first.key: first}
+
+
+def test_a_lost_champion_gives_way_to_the_one_before_it() -> None:
+    """When no copy of the champion can be had, the one before it plays on, and the loss is said."""
+    story = at(Stage.COLLECTING, rounds=2)
+    champion, previous, iteration = story.line.champion, story.line.previous, story.line.iteration
+    story.fill()
+
+    step = story.bury("play", champion)
+
+    line = step.line
+    assert (line.champion, line.previous, line.generation, line.iteration) == (previous, None, 1, iteration)
+    assert line.stage is Stage.COLLECTING
+    assert data.Lost(variant=VARIANT, blob=champion or "", reason="exit 13") in step.events
+
+
+def test_a_lost_champion_without_a_predecessor_leads_back_to_generation_0() -> None:
+    """When the one before it is lost too, the line starts anew, with the same seed and so the same bytes."""
+    story = at(Stage.COLLECTING, rounds=1)
+    story.fill()
+    story.bury("play", story.line.champion)
+
+    step = story.bury("play", story.line.champion)
+
+    assert (step.line.stage, step.line.champion, step.line.generation) == (Stage.STARTING, None, -1)
+    assert [job for job in step.jobs if isinstance(job, Train)] == list(Story().alive.values())
+    assert story.go(Stage.COLLECTING).line.generation == 0
+
+
+@pytest.mark.parametrize(("kind", "stage"), [("train", Stage.TRAINING), ("match", Stage.EVALUATING)])
+def test_a_champion_is_missed_by_whoever_needs_it(kind: str, stage: Stage) -> None:
+    """Training and matches that cannot get the champion say so as self-play does."""
+    story = at(stage, rounds=1)
+    previous = story.line.previous
+
+    step = story.bury(kind, story.line.champion)
+
+    assert (step.line.champion, step.line.candidate) == (previous, None)
+    assert not any(key.startswith("match") for key in story.alive)
+
+
+def test_training_that_fails_waits_for_new_games() -> None:
+    """A buried training is not tried on the same samples again."""
+    story = at(Stage.TRAINING, rounds=0)
+
+    step = story.bury("train", story.line.samples)
+
+    assert (step.line.stage, step.line.samples, step.jobs) == (Stage.COLLECTING, None, ())
+
+
+def test_a_champion_that_reaches_nobody_is_champion_all_the_same() -> None:
+    """Nodes that lack it fetch it when they need it, so a buried distribution only ends the stage."""
+    story = at(Stage.DISTRIBUTING, rounds=1)
+    champion = story.line.champion
+
+    step = story.bury("distribute")
+
+    assert (step.line.stage, step.line.champion) == (Stage.COLLECTING, champion)
+
+
+def test_a_resting_line_that_loses_its_champion_rests_on() -> None:
+    """Promotions that were made stay made: the line goes back to the earlier champion and rests."""
+    story = Story(msgspec.structs.replace(POLICY, iterations_max=1))
+    story.go(Stage.RESTING)
+    previous = story.line.previous
+
+    story.bury("play", story.line.champion)
+
+    assert (story.line.stage, story.line.champion, story.line.iteration) == (Stage.RESTING, previous, 1)

@@ -1,0 +1,276 @@
+"""The loop as a story: each event leads to one stage, its jobs and what is said."""
+
+import msgspec
+import pytest
+
+from ringrift.events import data, evaluation, model, pipeline
+from ringrift.jobs import STAGE, URGENT, Distribute, Export, Match, Sync, Train, Verify
+from ringrift.kernel.errors import InvalidId
+from ringrift.pipeline.line import Batch, Counts, Line, Stage
+from ringrift.pipeline.machine import open_line
+from unit.pipeline.story import EVEN, LOSS, POLICY, VARIANT, WIN, Story, at, blob, result
+
+
+def moved(before: Stage, stage: Stage) -> pipeline.Moved:
+    """What is said when the line goes on."""
+    return pipeline.Moved(variant=VARIANT, stage=stage, before=before)
+
+
+def test_opening_a_line_asks_for_generation_0() -> None:
+    """A new line starts with a Train job without inputs, whose seed hangs on policy and variant alone."""
+    step = open_line(pipeline.Opened(variant=VARIANT, workload="fake"), POLICY, 5.0)
+    again = open_line(pipeline.Opened(variant=VARIANT, workload="fake"), POLICY, 9.0)
+
+    assert step.line == Line(variant=VARIANT, workload="fake", players=2, since=5.0, tries=1)
+    [train] = step.jobs
+    assert isinstance(train, Train)
+    assert (train.generation, train.samples, train.parent, train.priority) == (0, None, None, STAGE)
+    assert again.jobs == step.jobs
+    assert [str(verdict.gate) for verdict in step.verdicts] == ["starting"]
+
+
+def test_a_line_needs_a_variant() -> None:
+    """What is no variant opens no line."""
+    with pytest.raises(InvalidId):
+        open_line(pipeline.Opened(variant="HEX", workload="fake"), POLICY, 0.0)
+
+
+def test_the_first_model_is_copied_checked_and_promoted_without_a_match() -> None:
+    """Generation 0 becomes champion once it has its copies and somebody vouched for it, in either order."""
+    story = Story()
+    [train] = story.alive.values()
+    first = result(train)
+
+    step = story.finish("train")
+    assert step.line.stage is Stage.VERIFYING
+    assert step.events == (moved(Stage.STARTING, Stage.VERIFYING),)
+    copy, vouch = step.jobs
+    assert copy == Sync(variant=VARIANT, blob=first.model, kind_of="model", source="n", priority=URGENT)
+    assert vouch == Verify(variant=VARIANT, model=first.model, priority=STAGE)
+
+    half = story.finish("verify")
+    assert (half.line.stage, half.jobs, half.events) == (Stage.VERIFYING, (), ())
+
+    whole = story.finish("sync")
+    assert (whole.line.champion, whole.line.generation, whole.line.iteration) == (first.model, 0, 0)
+    assert whole.line.stage is Stage.DISTRIBUTING
+    assert whole.jobs == (Distribute(variant=VARIANT, model=first.model, priority=STAGE),)
+    promoted = model.Promoted(variant=VARIANT, model=first.model, generation=0)
+    assert whole.events == (moved(Stage.VERIFYING, Stage.DISTRIBUTING), promoted)
+    assert whole.decision is not None
+    assert (whole.decision.promoted, whole.decision.evidence) == (True, None)
+
+    assert story.finish("distribute").line.stage is Stage.COLLECTING
+
+
+def test_games_are_copied_counted_and_exported_when_there_are_enough() -> None:
+    """Each batch is copied first; the copy that brings the games to the limit asks for an export of the window."""
+    story = at(Stage.COLLECTING, rounds=0)
+    story.fill()
+    one, two = (result(story.pop("play")) for _ in range(2))
+
+    played = story.tell(one)
+    assert played.jobs == (Sync(variant=VARIANT, blob=one.batch, kind_of="games", source="n", priority=STAGE),)
+    assert story.line.pending == (Batch(blob=one.batch, games=10),)
+
+    kept = story.finish("sync")
+    assert (kept.jobs, story.line.fresh, story.line.window) == ((), 10, (Batch(blob=one.batch, games=10),))
+    [waits] = kept.verdicts
+    assert (waits.allowed, waits.value, waits.limit) == (False, 10, 20)
+
+    story.tell(two)
+    enough = story.finish("sync")
+    [export] = enough.jobs
+    assert isinstance(export, Export)
+    assert export.batches == (one.batch, two.batch)
+    assert (story.line.stage, story.line.fresh) == (Stage.EXPORTING, 0)
+    assert story.line.counts == Counts(batches=2, games=20, kept=2, games_kept=20)
+
+
+def test_games_of_a_machine_that_may_vanish_are_copied_first() -> None:
+    """An ephemeral node's batch is urgent."""
+    story = at(Stage.COLLECTING, rounds=0)
+    story.fill()
+    batch = msgspec.structs.replace(result(story.pop("play")), ephemeral=True)
+
+    assert story.tell(batch).jobs[0].priority == URGENT
+
+
+def test_samples_are_trained_on_from_the_champion() -> None:
+    """An export is followed by training the next generation from the champion on those samples."""
+    story = at(Stage.EXPORTING, rounds=0)
+    champion = story.line.champion
+
+    step = story.finish("export")
+
+    [train] = step.jobs
+    assert isinstance(train, Train)
+    assert (train.generation, train.parent) == (1, champion)
+    assert train.samples == story.line.samples
+    assert story.line.stage is Stage.TRAINING
+
+
+def test_a_candidate_plays_numbered_blocks_with_seeds_of_their_own() -> None:
+    """A vouched-for candidate is matched in jobs that follow each other without a gap, as many as may be open."""
+    story = at(Stage.EVALUATING, rounds=0)
+    candidate = story.line.candidate
+    assert candidate is not None
+
+    matches = [job for job in story.alive.values() if isinstance(job, Match)]
+
+    assert [(job.first, job.count) for job in matches] == [(0, 2), (2, 2)]
+    assert {(job.candidate, job.champion) for job in matches} == {(candidate.model, story.line.champion)}
+    assert len({job.seed for job in matches}) == 2
+    assert candidate.dispatched == 4
+
+
+def test_a_stronger_candidate_is_promoted_on_evidence() -> None:
+    """Four won blocks decide: champion, event, decision, distribution, and the rest of the match is cancelled."""
+    story = at(Stage.EVALUATING, rounds=0)
+    old, candidate = story.line.champion, story.line.candidate
+    assert candidate is not None
+
+    going = story.finish("match", WIN)
+    assert (going.line.stage, len(going.jobs)) == (Stage.EVALUATING, 1)
+    step = story.finish("match", WIN)
+
+    line = step.line
+    assert (line.champion, line.previous, line.generation, line.iteration) == (candidate.model, old, 1, 1)
+    said, promoted = step.events
+    assert said == moved(Stage.EVALUATING, Stage.DISTRIBUTING)
+    assert isinstance(promoted, model.Promoted)
+    assert promoted.evidence is not None
+    assert (promoted.previous, promoted.evidence.blocks, promoted.evidence.score) == (old, 4, 1.0)
+    assert step.decision is not None
+    assert step.decision.evidence == promoted.evidence
+    assert step.cancel == Match.prefix(VARIANT, candidate.model)
+    assert [job.kind() for job in story.alive.values() if job.kind() != "play"] == ["distribute"]
+
+
+def test_a_weaker_candidate_is_rejected_on_evidence() -> None:
+    """Four lost blocks decide too: the champion stays, the line collects again, and the reason is kept."""
+    story = at(Stage.EVALUATING, rounds=0)
+    champion = story.line.champion
+
+    story.finish("match", LOSS)
+    step = story.finish("match", LOSS)
+
+    assert (step.line.stage, step.line.champion, step.line.iteration) == (Stage.COLLECTING, champion, 0)
+    rejected = step.events[-1]
+    assert isinstance(rejected, model.Rejected)
+    assert rejected.reason == "likelihood ratio below the lower bound"
+    assert step.decision is not None
+    assert not step.decision.promoted
+    assert not any(job.kind() == "match" for job in story.alive.values())
+
+
+def test_an_even_candidate_is_rejected_at_the_cap_at_the_latest() -> None:
+    """A match that decides nothing asks for blocks up to the cap and not one more."""
+    story = at(Stage.EVALUATING, rounds=0)
+    scores = [(1.0, 1.0), (0.5, 0.0)] * 2
+
+    for pair in scores:
+        assert story.line.stage is Stage.EVALUATING
+        step = story.finish("match", pair)
+
+    assert step.decision is not None
+    assert step.decision.reason == "undecided at the most blocks allowed"
+    assert step.decision.evidence is not None
+    assert step.decision.evidence.blocks == POLICY.gate.blocks_max
+
+
+def test_a_fast_win_does_not_decide_before_a_slow_block() -> None:
+    """Blocks behind a hole wait: the promotion comes with the block that closes it."""
+    story = at(Stage.EVALUATING, rounds=0)
+    first, second = story.pop("match"), story.pop("match")
+
+    assert story.tell(result(second, WIN)).line.stage is Stage.EVALUATING
+    assert story.tell(result(first, WIN)).line.stage is Stage.DISTRIBUTING
+
+
+def test_blocks_that_nobody_asked_for_do_not_count() -> None:
+    """Results with numbers beyond what was dispatched, or of another match, change nothing."""
+    story = at(Stage.EVALUATING, rounds=0)
+    before, candidate = story.line, story.line.candidate
+    assert candidate is not None
+    ahead = tuple(evaluation.Played(number=number, scores=WIN) for number in (-1, 4, 5, 100))
+    event = evaluation.BlocksPlayed(
+        variant=VARIANT, candidate=candidate.model, champion=before.champion or "", blocks=ahead, node="n"
+    )
+    strange = msgspec.structs.replace(result(story.pop("match"), EVEN), champion=blob("another"))
+
+    assert story.tell(event).line == before
+    assert story.tell(strange).line == before
+
+
+def test_the_window_keeps_the_newest_batches() -> None:
+    """Older batches leave the window, and every export takes the newest ones."""
+    story = at(Stage.EVALUATING, rounds=0)
+    window = story.line.window
+
+    for _ in range(2):
+        story.play_batch()
+
+    assert len(story.line.window) == POLICY.window_batches_max
+    assert story.line.window[0] == window[1]
+    assert story.line.fresh == 20
+
+
+def test_games_that_came_meanwhile_are_exported_at_once() -> None:
+    """When the loop comes round, enough fresh games lead straight to the next export."""
+    story = at(Stage.EVALUATING, rounds=0)
+    story.play_batch()
+    story.play_batch()
+    story.go(Stage.DISTRIBUTING)
+
+    step = story.finish("distribute")
+
+    assert step.line.stage is Stage.EXPORTING
+    assert step.events == (moved(Stage.DISTRIBUTING, Stage.EXPORTING),)
+
+
+def test_a_line_rests_after_its_promotions_and_goes_on_when_opened_again() -> None:
+    """With one promotion asked for the line rests behind it; opened again with more, it collects."""
+    story = Story(msgspec.structs.replace(POLICY, iterations_max=1))
+    story.go(Stage.RESTING)
+    rested = story.line
+    opened = pipeline.Opened(variant=VARIANT, workload="fake")
+
+    assert rested.iteration == 1
+    assert msgspec.structs.replace(story.tell(opened).line, since=rested.since) == rested
+    story.policy = POLICY
+    assert story.tell(opened).line.stage is Stage.COLLECTING
+
+
+def test_games_that_arrive_while_it_rests_are_kept() -> None:
+    """A resting line still copies what was under way, and asks for nothing more."""
+    story = Story(msgspec.structs.replace(POLICY, iterations_max=1))
+    story.go(Stage.RESTING)
+    play = story.pop("play")
+
+    story.tell(result(play))
+    step = story.finish("sync")
+
+    assert (step.line.stage, step.jobs) == (Stage.RESTING, ())
+    assert step.line.counts.kept == 3
+
+
+def test_each_round_has_seeds_of_its_own() -> None:
+    """Exports, trainings and matches of later rounds are new jobs, never the finished ones again."""
+    story, keys = Story(), []
+
+    for _ in range(3):
+        for stage in (Stage.EXPORTING, Stage.TRAINING, Stage.EVALUATING, Stage.DISTRIBUTING):
+            story.go(stage)
+            keys += [key for key in story.alive if key.split(":")[0] in ("export", "train", "match", "distribute")]
+
+    assert len(keys) == len(set(keys))
+
+
+def test_data_of_other_kinds_is_nobodys_turn() -> None:
+    """A copy of samples, or of a model outside its check, moves nothing."""
+    story = at(Stage.COLLECTING)
+    before = story.line
+
+    for kind in ("samples", "model", "report"):
+        assert story.tell(data.Synced(variant=VARIANT, blob=blob("x"), kind=kind, nodes=("n",))).line == before

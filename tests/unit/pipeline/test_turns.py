@@ -1,0 +1,150 @@
+"""Events out of turn change nothing, however often or late they come."""
+
+import msgspec
+import pytest
+
+from ringrift.events import data, evaluation, model, pipeline, selfplay, training
+from ringrift.events.base import Event
+from ringrift.pipeline.line import Line, Stage
+from ringrift.pipeline.machine import Step, advance
+from unit.pipeline.story import LOSS, POLICY, VARIANT, Story, at, blob, burial, result
+
+ALWAYS_IN_TURN = (selfplay.BatchFinished, data.Synced)
+
+
+def nothing_happened(step: Step, line: Line) -> bool:
+    """Whether *step* leaves *line* as it was and asks and says nothing."""
+    return (step.line, step.jobs, step.events, step.decision, step.cancel) == (line, (), (), None, None)
+
+
+def whole_round() -> Story:
+    """A line that has been through every stage twice."""
+    return at(Stage.DISTRIBUTING, rounds=2)
+
+
+def test_every_event_told_twice_counts_once() -> None:
+    """At every step of two rounds the same event again leaves everything as the first one left it."""
+    told = whole_round().told
+    story, kinds = Story(), set()
+
+    for event in told:
+        story.tell(event)
+        kinds.add(type(event))
+        again = advance(story.line, event, POLICY, story.at + 1.0)
+        assert nothing_happened(again, story.line), event
+
+    assert kinds == {
+        selfplay.BatchFinished, data.Synced, data.Exported, training.Finished, model.Verified, evaluation.BlocksPlayed,
+        model.Distributed,
+    }  # fmt: skip
+
+
+def test_an_event_of_another_stage_changes_nothing() -> None:
+    """In each stage only its own events count; the others of the same round are passed over."""
+    told = whole_round().told
+    own = {
+        Stage.STARTING: training.Finished,
+        Stage.EXPORTING: data.Exported,
+        Stage.TRAINING: training.Finished,
+        Stage.VERIFYING: model.Verified,
+        Stage.EVALUATING: evaluation.BlocksPlayed,
+        Stage.DISTRIBUTING: model.Distributed,
+    }
+    story = Story()
+
+    for event in told:
+        story.tell(event)
+        for other in told:
+            if not isinstance(other, (*ALWAYS_IN_TURN, own.get(story.line.stage, ()))):
+                assert nothing_happened(advance(story.line, other, POLICY, 99.0), story.line)
+
+
+def test_an_event_about_something_else_changes_nothing() -> None:
+    """In its own stage, too, an event about another model moves nothing."""
+    strange = blob("strange")
+    cases: list[tuple[Stage, Event]] = [
+        (Stage.STARTING, training.Finished(variant=VARIANT, model=strange, generation=1, node="n", parent=strange)),
+        (Stage.TRAINING, training.Finished(variant=VARIANT, model=strange, generation=2, node="n", parent=strange)),
+        (Stage.TRAINING, training.Finished(variant=VARIANT, model=strange, generation=0, node="n")),
+        (Stage.VERIFYING, model.Verified(variant=VARIANT, model=strange, node="n")),
+        (Stage.VERIFYING, data.Synced(variant=VARIANT, blob=strange, kind="model", nodes=("n",))),
+        (Stage.DISTRIBUTING, model.Distributed(variant=VARIANT, model=strange, nodes=("n",))),
+        (Stage.COLLECTING, data.Synced(variant=VARIANT, blob=strange, kind="games", nodes=("n",))),
+    ]
+    for stage, event in cases:
+        line = at(stage).line
+
+        assert nothing_happened(advance(line, event, POLICY, 99.0), line), (stage, event)
+
+
+def test_opening_an_open_line_changes_nothing() -> None:
+    """Said again, in any stage but rest, the opening is no news."""
+    story = Story()
+
+    for event in whole_round().told:
+        again = advance(story.line, pipeline.Opened(variant=VARIANT, workload="other"), POLICY, 99.0)
+        assert nothing_happened(again, story.line)
+        story.tell(event)
+
+
+def test_the_same_games_count_once_while_they_are_known() -> None:
+    """A batch that is told again, waiting or copied, is neither counted nor copied a second time."""
+    story = at(Stage.COLLECTING)
+    story.fill()
+    batch = result(story.pop("play"))
+    story.tell(batch)
+
+    assert nothing_happened(advance(story.line, batch, POLICY, 99.0), story.line)
+    story.finish("sync")
+    assert nothing_happened(advance(story.line, batch, POLICY, 99.0), story.line)
+
+
+def test_samples_of_an_earlier_export_change_nothing() -> None:
+    """A late export of an earlier round does not stand in for the one that was asked for."""
+    story = at(Stage.EXPORTING, rounds=1)
+    late = next(event for event in story.told if isinstance(event, data.Exported))
+
+    assert nothing_happened(advance(story.line, late, POLICY, 99.0), story.line)
+
+
+def test_a_model_of_an_earlier_training_changes_nothing() -> None:
+    """A rejected model whose training is told again is no new candidate, although its parent is still champion."""
+    story = at(Stage.EVALUATING, rounds=0)
+    late = next(event for event in reversed(story.told) if isinstance(event, training.Finished))
+    story.finish("match", LOSS)
+    story.finish("match", LOSS)
+    story.go(Stage.TRAINING)
+
+    assert late.parent == story.line.champion
+    assert nothing_happened(advance(story.line, late, POLICY, 99.0), story.line)
+
+
+@pytest.mark.parametrize(
+    ("kind", "stage"),
+    [("export", Stage.EXPORTING), ("train", Stage.TRAINING), ("distribute", Stage.DISTRIBUTING)],
+)
+def test_the_burial_of_an_earlier_job_changes_nothing(kind: str, stage: Stage) -> None:
+    """A job of an earlier round that is buried late does not stop the round that is under way."""
+    story = at(stage, rounds=1)
+    [ours] = [job for job in story.alive.values() if job.kind() == kind]
+    old = {"seed": 1} if kind != "distribute" else {"model": blob("an earlier champion")}
+    late = burial(msgspec.structs.replace(ours, **old))
+
+    assert nothing_happened(advance(story.line, late, POLICY, 99.0), story.line)
+
+
+def test_the_burial_of_an_export_told_twice_counts_once() -> None:
+    """A batch that cannot be replayed is taken out once; the second message does not stop the export without it."""
+    story = at(Stage.COLLECTING, rounds=0)
+    for _ in range(2):
+        story.play_batch()
+    story.go(Stage.TRAINING)
+    for _ in range(3):
+        story.play_batch()
+    story.bury("train")
+    assert story.line.stage is Stage.EXPORTING
+    bad = burial(story.pop("export"), story.line.window[0].blob)
+    story.tell(bad)
+    assert story.line.stage is Stage.EXPORTING
+
+    assert nothing_happened(advance(story.line, bad, POLICY, 99.0), story.line)

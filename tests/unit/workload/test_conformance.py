@@ -1,0 +1,175 @@
+"""The conformance suite finds what is wrong, and nothing where nothing is."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ringrift.kernel.errors import Corrupt, InvalidId, NoRoute
+from ringrift.workload.api import Artifact, Block, JobContext, JobResult, JobSpec, Refused
+from ringrift.workload.conformance import check, main
+from ringrift.workload.fake import Fake
+from ringrift.workload.scratch import Scratch
+
+
+class Spoilt(Fake):
+    """The fake, with its results put through *spoil*."""
+
+    def __init__(self, spoil: Callable[[JobSpec, JobContext, JobResult], JobResult]) -> None:
+        self._spoil = spoil
+
+    def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
+        return self._spoil(job, ctx, super().run(job, ctx))
+
+
+def blocks(change: Callable[[JobSpec, Block], Block]) -> Spoilt:
+    """The fake, with every block changed."""
+
+    def spoil(job: JobSpec, _: JobContext, result: JobResult) -> JobResult:
+        return dataclasses.replace(result, blocks=tuple(change(job, block) for block in result.blocks))
+
+    return Spoilt(spoil)
+
+
+def stage(name: str, result: Callable[[JobSpec, JobContext, JobResult], JobResult]) -> Spoilt:
+    """The fake, with the results of one stage changed."""
+    return Spoilt(lambda job, ctx, right: result(job, ctx, right) if job.stage == name else right)
+
+
+class Trusting(Fake):
+    """Takes every blob as it comes."""
+
+    def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
+        try:
+            return super().run(job, ctx)
+        except Refused:
+            return JobResult()
+
+
+class Clumsy(Fake):
+    """Trips over a bad blob instead of refusing it."""
+
+    def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
+        try:
+            return super().run(job, ctx)
+        except Refused as refused:
+            raise ValueError("what is this?") from refused
+
+
+class Forgetful(Fake):
+    """Takes a checkpoint for the whole job."""
+
+    def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
+        if job.stage == "play" and (kept := ctx.resume()):
+            return JobResult(outputs=(ctx.publish("games", kept, {"games": 8}),))
+        return super().run(job, ctx)
+
+
+def republished(job: JobSpec, ctx: JobContext, result: JobResult) -> JobResult:
+    return JobResult(outputs=(ctx.publish("games", b"attempt %d" % job.attempt, {"games": job.params["games"]}),))
+
+
+def boastful(job: JobSpec, _: JobContext, result: JobResult) -> JobResult:
+    outputs = [dataclasses.replace(output, meta={"games": 1000}) for output in result.outputs]
+    return dataclasses.replace(result, outputs=outputs)
+
+
+def invented(job: JobSpec, _: JobContext, result: JobResult) -> JobResult:
+    return JobResult(outputs=(Artifact("games", "0" * 64, 1, {"games": 8}),))
+
+
+def overdone(job: JobSpec, ctx: JobContext, result: JobResult) -> JobResult:
+    ctx.heartbeat(1.5)
+    return result
+
+
+@pytest.mark.parametrize("variant", ["square8_2p", "hex8_3p", "hexagonal_4p"])
+def test_the_fake_conforms(tmp_path: Path, variant: str) -> None:
+    """Two, three and four players, with another seed than the default."""
+    assert check(Fake(), variant, tmp_path, seed=11) == []
+
+
+@pytest.mark.parametrize(
+    ("workload", "finding"),
+    [
+        (stage("play", republished), "export refuses good inputs"),
+        (stage("train", lambda job, ctx, _: republished(job, ctx, JobResult())), "train raises KeyError"),
+        (stage("play", lambda *_: JobResult()), "play gives [] instead of one games artifact"),
+        (stage("play", invented), "a games artifact was never published"),
+        (stage("play", boastful), "its meta says games = 1000"),
+        (stage("export", boastful), "export says samples = None"),
+        (stage("verify", overdone), "verify gives a heartbeat outside of 0 to 1"),
+        (Trusting(), "verify accepts a model blob"),
+        (Trusting(), "export accepts a games blob"),
+        (Clumsy(), "export raises ValueError instead of Refused"),
+        (Forgetful(), "play, resumed from checkpoint 1, makes another blob"),
+        (blocks(lambda job, block: Block(block.number + 1, block.scores)), "match was asked for blocks 3 to 8"),
+        (blocks(lambda job, block: Block(block.number, block.scores[:1])), "instead of 2 from 0 to 1"),
+        (blocks(lambda job, block: Block(block.number, (1.0, 1.5))), "instead of 2 from 0 to 1"),
+        (blocks(lambda job, block: Block(block.number, (1.0, 1.0))), "do not mirror"),
+        (
+            blocks(lambda job, block: Block(block.number, (job.params["count"] == 6) * (1.0, 1.0) or (0.0, 0.0))),
+            "chunks",
+        ),
+    ],
+)
+def test_what_is_wrong_is_found(tmp_path: Path, workload: Fake, finding: str) -> None:
+    """Each mistake gives its sentence."""
+    findings = check(workload, "hex8_2p", tmp_path)
+
+    assert any(finding in sentence for sentence in findings), findings
+
+
+def test_a_result_that_hangs_on_the_attempt_is_found(tmp_path: Path) -> None:
+    """Fault knobs aside, a second attempt must give what the first gave."""
+
+    def fickle(job: JobSpec, ctx: JobContext, result: JobResult) -> JobResult:
+        return super(Spoilt, workload).run(dataclasses.replace(job, seed=job.attempt, attempt=1), ctx)
+
+    workload = stage("play", fickle)
+
+    findings = check(workload, "hex8_2p", tmp_path)
+
+    assert any("makes another games blob the second time" in sentence for sentence in findings), findings
+
+
+def test_a_variant_that_is_not_offered_is_the_only_finding(tmp_path: Path) -> None:
+    """There is nothing to try."""
+    assert check(Fake(), "chess_2p", tmp_path) == ["fake does not offer chess_2p"]
+
+
+def test_the_command_prints_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """0 and a line if all is well, 1 and the findings if not, 2 if there is no such workload."""
+    good = main(["fake", "hex8_2p", "--games", "4"])
+    bad = main(["fake", "chess_2p"])
+
+    with pytest.raises(SystemExit) as caught:
+        main(["nobody", "hex8_2p", "--command", str(tmp_path / "gone"), "--flag"])
+
+    assert (good, bad, caught.value.code) == (0, 1, 2)
+    assert capsys.readouterr().out.splitlines() == [
+        "fake hex8_2p: conforms",
+        "fake does not offer chess_2p",
+        "fake chess_2p: 1 findings",
+    ]
+
+
+def test_scratch_keeps_blobs_by_their_content(tmp_path: Path) -> None:
+    """The same bytes are one file; a wrong, missing or misnamed blob is an error with a name."""
+    ctx = Scratch(tmp_path)
+    one, two = ctx.publish("games", b"data", {"games": 1}), ctx.publish("report", b"data", {})
+    read = ctx.open_input(one.blob).read_bytes()
+    (tmp_path / one.blob).write_bytes(b"Data")
+
+    assert one.blob == two.blob
+    assert read == b"data"
+    assert [path.name for path in tmp_path.iterdir()] == [one.blob]
+    with pytest.raises(Corrupt):
+        ctx.open_input(one.blob)
+    with pytest.raises(NoRoute):
+        ctx.open_input("0" * 64)
+    with pytest.raises(InvalidId):
+        ctx.open_input("../secret")
+    with pytest.raises(ValueError, match="gossip"):
+        ctx.publish("gossip", b"", {})  # type: ignore[arg-type]
