@@ -165,6 +165,6 @@ def _stage_by(transfer: Transfer, here: str) -> Any:
 
 def _wait_by(store: Store) -> Any:
     async def wait(seconds: float) -> None:
-        await store.wait(store.position, seconds)
+        await store.wait(None, seconds)
 
     return wait

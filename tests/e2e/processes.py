@@ -107,7 +107,7 @@ class Home:
         )
         found = [] if jobs == highest == told else [f"{jobs} jobs, {highest} ever enqueued, {told} in the tally"]
         wrong = self.ask(
-            "SELECT kind, variant, state, count(*) AS n FROM jobs GROUP BY kind, variant, state EXCEPT SELECT * FROM tallies"
+            "SELECT kind, variant, state, count(*) FROM jobs GROUP BY kind, variant, state EXCEPT SELECT * FROM tallies"
         )
         return found + [f"the tally differs for {row}" for row in wrong]
 

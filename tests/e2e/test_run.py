@@ -2,6 +2,7 @@
 
 import json
 import signal
+from itertools import pairwise
 
 import pytest
 
@@ -20,7 +21,7 @@ def test_a_run_ends_by_itself_with_its_evidence(home: Home) -> None:
         assert [one["generation"] for one in promoted] == [0, 1, 2, 3]
         assert all(one["evidence"]["llr"] >= one["evidence"]["upper"] for one in promoted[1:])
         assert all(one["evidence"]["blocks"] >= 16 for one in promoted[1:])
-        assert all(later["previous"] == one["model"] for one, later in zip(promoted, promoted[1:], strict=False))
+        assert all(later["previous"] == one["model"] for one, later in pairwise(promoted))
         assert all(one["model"][:10] in output for one in promoted)
 
 

@@ -121,13 +121,12 @@ async def _until_resting(cluster: Cluster, policy: Policy) -> None:
         await asyncio.get_running_loop().create_future()
     assert goal is not None
     while True:
-        seen = cluster.store.position
         async with cluster.store.read() as view:
             found = await lines(view)
         done = {line.variant for line in found if line.stage is Stage.RESTING and line.iteration >= goal}
         if done >= set(policy.variants):
             return
-        await cluster.store.wait(seen, LOOK_SECONDS)
+        await cluster.store.wait(None, LOOK_SECONDS)
 
 
 def main(options: argparse.Namespace, given: Mapping[str, object]) -> int:

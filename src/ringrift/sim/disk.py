@@ -4,7 +4,8 @@
                                                                   │ xSync
         survives a cut   durable   ◀──────────────────────────────┘
 
-A connection from before a cut only meets dead files.  Let it go quietly with ``connection.close(True)``, or drop it.
+A connection from before a cut only meets dead files.  In WAL mode it can be closed or dropped without a word; in the
+other modes ``connection.close(True)`` may raise apsw.Error, to be suppressed.
 WAL needs ``PRAGMA locking_mode=EXCLUSIVE`` first: there is no shared memory here.
 """
 
@@ -89,7 +90,7 @@ class OpenFile:
         locks = self._image.locks
         # A dead connection is told "busy", and so ends without the last checkpoint that would delete the log by name.
         if self._era != self._disk.era:
-            raise apsw.BusyError("the file was open when the power went")
+            raise apsw.BusyError("the file died with its process")
         others = max((held for file, held in locks.items() if file is not self), default=apsw.SQLITE_LOCK_NONE)
         if others >= _REFUSED_FROM[level]:
             raise apsw.BusyError("another connection holds the file")
@@ -122,7 +123,7 @@ class OpenFile:
 
     def _alive(self) -> Image:
         if self._era != self._disk.era:
-            raise apsw.IOError("the file was open when the power went")
+            raise apsw.IOError("the file died with its process")
         return self._image
 
 

@@ -1,4 +1,4 @@
-"""Workers of a simulated node: the fake workload in the loop itself, taking virtual time, crashing and hanging by seed."""
+"""Workers of a simulated node: the fake workload in the loop itself, in virtual time, crashing and hanging by seed."""
 
 import asyncio
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ class SimWorker:
         self._blobs, self._rng, self._temper = blobs, rng, temper
 
     async def run(self, spec: JobSpec, resume: str | None, report: Report) -> JobResult:
-        seconds = self._rng.uniform(0.01, self._temper.seconds_max)
+        seconds = self._rng.uniform(0.1, self._temper.seconds_max)
         fate = self._rng.random()
         for beat in range(BEATS):
             await asyncio.sleep(seconds / BEATS)

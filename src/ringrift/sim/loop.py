@@ -7,13 +7,14 @@ Draw a host that is ready, run its oldest callback; when none is ready, the cloc
 import asyncio
 import gc
 import hashlib
+import logging
 import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import count
 from random import Random
 from typing import Any, TypeAlias, TypeVar, TypeVarTuple
@@ -44,7 +45,7 @@ class SimTask(asyncio.tasks._PyTask):  # type: ignore[name-defined, misc]  # hid
     _log_destroy_pending = False
     __hash__ = SimFuture.__hash__
 
-    def __init__(self, number: int, coro: Any, *, name: str | None, **options: Any) -> None:
+    def __init__(self, number: int, coro: Any, *, name: object, **options: Any) -> None:
         self.number = number
         self.label = getattr(coro, "__qualname__", type(coro).__qualname__)
         super().__init__(coro, name=name or f"{self.label}-{number}", **options)
@@ -101,7 +102,6 @@ class SimLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, Life, Step]] = []
         self._trace: list[str] = []
         self._digest = hashlib.sha256()
-        self.set_task_factory(self._make_task)
 
     def spawn(self, host: str, coro: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
         """Run *coro* on *host* in a fresh context; whatever it starts is on that host too."""
@@ -171,6 +171,13 @@ class SimLoop(asyncio.BaseEventLoop):
         future.number = next(self._numbers)
         return future
 
+    def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> asyncio.Task[Any]:
+        """A task with a number, held until it is done: asyncio would forget one that waits for nothing but itself."""
+        task = SimTask(next(self._numbers), coro, loop=self, name=name, context=context)
+        task.life = task._context.get(HOST, self._world)
+        self._tasks.append(task)
+        return task
+
     def run_in_executor(self, executor: object, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         """Call *func* here and now, for there are no threads; an error is raised here too."""
         future = self.create_future()
@@ -188,30 +195,27 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def close(self) -> None:
         """End the world: what still waited is given up in silence, and runs its ``finally:`` when nobody watches."""
-        super().close()
         nothing = _nothing()
         nothing.close()
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        level = logging.root.manager.disable
+        logging.disable()
         asyncio._set_running_loop(self)  # so that clean-up which waits does wait, and is given up there
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for task in reversed(self._pending()):
-                task._coro = nothing
-            del self._tasks[:], self._graves[:]
+            while self._tasks:
+                self._tasks.pop()._coro = nothing
+            super().close()
+            self._graves, self._lives, self._runnable, self._timers, self._world = [], {}, [], [], Life(WORLD)
             gc.collect()
         asyncio._set_running_loop(None)
+        logging.disable(level)
         sys.unraisablehook = hook
 
     def _call_soon(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> Step:
         step: Step = asyncio.TimerHandle(self._now, callback, args, self, context)
         self._make_ready(step._context.get(HOST, self._world), step)
         return step
-
-    def _make_task(self, _: object, coro: Any, *, name: str | None = None, context: Context | None = None) -> SimTask:
-        task = SimTask(next(self._numbers), coro, loop=self, name=name, context=context)
-        task.life = task._context.get(HOST, self._world)
-        self._tasks.append(task)  # asyncio holds it weakly, but it may wait for nothing but itself
-        return task
 
     def _write_to_self(self) -> None:
         """Nothing sleeps, so nothing needs waking."""
@@ -252,8 +256,7 @@ class SimLoop(asyncio.BaseEventLoop):
         if self.steps % STEPS_PER_COLLECTION == 0:
             self.fingerprint()
             self._tasks = self._pending()
-            self._timers = [timer for timer in self._timers if not timer[3]._cancelled]
-            heapify(self._timers)
+            self._timers = sorted(timer for timer in self._timers if not timer[3]._cancelled)
             gc.collect()
         try:
             step._context.run(callback, *step._args)

@@ -1,4 +1,4 @@
-"""Probes: events that belong to no line, published and read all the time, so that every promise of the bus is watched."""
+"""Probes: events that belong to no line, published and read all the time, so that the bus is always watched."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from ringrift.supervision.spec import Daemon
 
 VARIANT = "probe_2p"
 EFFECT = "effect"
-EVERY_SECONDS = 0.4
+EVERY_SECONDS = 0.6
 POISON, SOUR = "poison", "sour"
 """A poisoned probe fails until it is cured by hand; a sour one fails the first time."""
 

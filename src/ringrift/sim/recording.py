@@ -10,10 +10,14 @@ import apsw
 from ringrift.events.base import Envelope
 from ringrift.store.ports import Held, Lease, Wanted
 from ringrift.store.sqlite.engine import SqliteStore
+from ringrift.store.sqlite.reads import one
 from ringrift.store.sqlite.tx import SqliteTx
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS history (number INTEGER PRIMARY KEY, what TEXT NOT NULL, name TEXT NOT NULL, mark INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS history (
+    number INTEGER PRIMARY KEY, what TEXT NOT NULL, name TEXT NOT NULL, mark INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS history_what ON history (what);
 """
 NOTE = "INSERT INTO history (what, name, mark) VALUES (?, ?, ?)"
 
@@ -23,7 +27,7 @@ class RecordingTx(SqliteTx):
 
     async def append(self, envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
         told = await super().append(envelopes)
-        self._db.executemany(NOTE, [("told", one.name, one.position) for one in told])
+        self._db.executemany(NOTE, [("told", e.name, e.position) for e in told])
         return told
 
     async def enqueue(self, jobs: Sequence[Wanted]) -> Sequence[str]:
@@ -38,7 +42,7 @@ class RecordingTx(SqliteTx):
 
     async def finish(self, held: Sequence[Held]) -> None:
         await super().finish(held)
-        self._db.executemany(NOTE, [("finished", one.job, one.fence) for one in held])
+        self._db.executemany(NOTE, [("finished", h.job, h.fence) for h in held])
 
     async def under(self, role: str, term: int) -> None:
         await super().under(role, term)
@@ -51,6 +55,11 @@ class RecordingTx(SqliteTx):
     def history(self, what: str) -> list[tuple[str, int]]:
         """Every note of one kind, in commit order: (name, mark)."""
         return list(self._db.execute("SELECT name, mark FROM history WHERE what = ? ORDER BY number", (what,)))
+
+    def count(self, what: str) -> int:
+        """How many notes of one kind there are."""
+        number: int = one(self._db, "SELECT count(*) FROM history WHERE what = ?", (what,))
+        return number
 
     def count_jobs(self) -> dict[str, int]:
         """Jobs by state, counted one by one."""

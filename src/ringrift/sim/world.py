@@ -45,17 +45,17 @@ SETTINGS = Settings(
     store=StoreSettings(path="sim.db", log_events_max=150),
     blobs=BlobSettings(folder="/blobs"),
     bus=BusSettings(
-        batch=32, poll_seconds=0.5, redeliver_seconds=0.5,
+        batch=32, poll_seconds=1.0, redeliver_seconds=0.8,
         redelivery=Backoff(first_seconds=1.0, seconds_max=4.0, tries=3),
     ),
-    cluster=ClusterSettings(beat_seconds=1.0, elect_seconds=0.8, role_seconds=3.0),
+    cluster=ClusterSettings(beat_seconds=1.0, elect_seconds=1.0, role_seconds=3.0),
     work=WorkSettings(
-        slots=2, lease_seconds=3.0, rescue_seconds=0.5, gauge_seconds=2.0, grace_seconds=2.0, deadline_seconds=30.0,
+        slots=2, lease_seconds=3.0, rescue_seconds=0.8, gauge_seconds=2.0, grace_seconds=2.0, deadline_seconds=30.0,
         retry=Backoff(first_seconds=0.5, seconds_max=4.0, tries=6),
     ),
     policy=Policy(
-        variants=("hex8_2p",), games_per_batch=10, games_per_export=40, window_batches_max=12, play_jobs_open=3,
-        blocks_per_job=8, match_jobs_open=3, gate=Gate(blocks_min=8, blocks_max=48),
+        variants=("hex8_2p",), games_per_batch=10, games_per_export=40, window_batches_max=12, play_jobs_open=2,
+        blocks_per_job=16, match_jobs_open=2, gate=Gate(blocks_min=8, blocks_max=48),
     ),
     replicas=Replicas(copies_min=2, every_seconds=2.0),
     sweep=SweepSettings(every_seconds=5.0),
@@ -76,7 +76,7 @@ class World:
         self.rng = Random(seed)
         self.disk = Disk(f"sim-{seed}-{id(self)}", Random(self.rng.getrandbits(64)))
         self.temper = Temper(
-            seconds_max=self.rng.choice((0.2, 1.0, 2.5)), crash=self.rng.choice((0.0, 0.05)),
+            seconds_max=self.rng.choice((1.0, 2.0, 3.0)), crash=self.rng.choice((0.0, 0.05)),
             hang=self.rng.choice((0.0, 0.03)),
         )  # fmt: skip
         self.blobs = {member.id: MemoryBlobs(member.id) for member in MEMBERS}

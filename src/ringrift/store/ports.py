@@ -244,5 +244,5 @@ class Store(Protocol):
     def position(self) -> int:
         """The last durable position this process knows of."""
 
-    async def wait(self, after: int, seconds: float) -> int:
-        """The position once it is behind *after*, once anything else was committed here, or after *seconds*."""
+    async def wait(self, after: int | None, seconds: float) -> int:
+        """The position once it is behind *after*, or after *seconds*.  With None: once anything was committed here."""

@@ -47,8 +47,11 @@ class _Bench:
         name = f"conformance-{stage}"
         return JobSpec(name, stage, self.spec.name, self.seed, inputs=inputs, params=params, attempt=attempt)
 
+    def scratch(self) -> Scratch:
+        return Scratch(self.folder, durable=False)
+
     def run(self, job: JobSpec, ctx: Scratch | None = None) -> JobResult:
-        ctx = ctx or Scratch(self.folder)
+        ctx = ctx or self.scratch()
         try:
             result = self.workload.run(job, ctx)
         except Refused as refused:
@@ -71,7 +74,7 @@ class _Bench:
 
     def read(self, artifact: Artifact) -> bytes:
         try:
-            return Scratch(self.folder).open_input(artifact.blob).read_bytes()
+            return self.scratch().open_input(artifact.blob).read_bytes()
         except RingriftError as absent:
             raise _Broken(f"a {artifact.kind} artifact was never published: {absent}") from absent
 
@@ -153,12 +156,12 @@ def _repeats(bench: _Bench, loop: _Loop) -> Iterator[str]:
 
 def _stops(bench: _Bench, loop: _Loop) -> Iterator[str]:
     """A play that was stopped leaves a whole batch, which export takes."""
-    whole = Scratch(bench.folder)
+    whole = bench.scratch()
     bench.run(bench.play(loop.champion), whole)
     if not whole.beats:
         yield "play gives no heartbeat, so a long one would be taken away"
     for beats in sorted({1, max(1, len(whole.beats) // 2)}):
-        result = bench.run(bench.play(loop.champion), Scratch(bench.folder).stop_after(beats))
+        result = bench.run(bench.play(loop.champion), bench.scratch().stop_after(beats))
         if [output.kind for output in result.outputs] != ["games"]:
             yield f"play, stopped after {beats} heartbeats, does not give one games artifact"
             continue
@@ -178,7 +181,7 @@ def _resumes(bench: _Bench, loop: _Loop) -> Iterator[str]:
         (loop.candidate, [bench.train(loop.samples, loop.champion, attempt) for attempt in (1, 2)]),
     ):
         for checkpoints in range(1, CHECKPOINTS_MAX + 1):
-            dying = Scratch(bench.folder).kill_after(checkpoints)
+            dying = bench.scratch().kill_after(checkpoints)
             try:
                 bench.run(jobs[0], dying)
                 break  # it has no more checkpoints to be killed after
@@ -207,13 +210,13 @@ def _damaged(bench: _Bench, artifact: Artifact) -> Iterator[tuple[int, Artifact]
     for place in sorted({0, len(data) // 2, len(data) - 1, Random(bench.seed).randrange(len(data))}):
         damaged = bytearray(data)
         damaged[place] ^= 1
-        yield place, Scratch(bench.folder).publish(artifact.kind, bytes(damaged), artifact.meta)
+        yield place, bench.scratch().publish(artifact.kind, bytes(damaged), artifact.meta)
 
 
 def _refusal(bench: _Bench, job: JobSpec, bad: Artifact, place: int) -> Iterator[str]:
     damage = f"a {bad.kind} blob of {bad.size} bytes with byte {place} flipped"
     try:
-        bench.workload.run(job, Scratch(bench.folder))
+        bench.workload.run(job, bench.scratch())
     except Refused as refused:
         if refused.blob not in (None, bad.blob):
             yield f"{job.stage} refuses {damage}, but blames another blob"
@@ -233,7 +236,7 @@ def _matches(bench: _Bench, loop: _Loop) -> Iterator[str]:
     early = bench.run(bench.match(one, other, FIRST, 2)).blocks
     if (*early, *late) != whole:
         yield "match gives a block other scores when the blocks are asked for in other chunks"
-    stopped = bench.run(bench.match(one, other, FIRST, COUNT), Scratch(bench.folder).stop_after(1))
+    stopped = bench.run(bench.match(one, other, FIRST, COUNT), bench.scratch().stop_after(1))
     if tuple(stopped.blocks) != whole[: len(stopped.blocks)] or stopped.partial != (len(stopped.blocks) < COUNT):
         yield "match, stopped early, does not give the first of its blocks, marked as partial"
     if bench.spec.players == 2:
@@ -254,6 +257,7 @@ def _misshapen(blocks: Sequence[Block], players: int) -> str | None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
+    """Print the findings.  0 if there are none, 1 if there are; exits with 2 if the workload cannot be had."""
     parser = argparse.ArgumentParser(prog="ringrift.workload.conformance", description=check.__doc__)
     parser.add_argument("name", help="the workload, as installed, or any name with --command")
     parser.add_argument("variant", help="for instance hex8_2p")

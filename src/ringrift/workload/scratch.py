@@ -28,12 +28,14 @@ class Scratch:
     """Runs one attempt of a job in *folder*: a file per blob, named by its hash.
 
     The checkpoint is kept in the file *checkpoint* if one is named, else in memory; ``again`` hands it on.
+    With *durable* off it does not wait for the disk, for what need not outlive the machine.
     """
 
-    def __init__(self, folder: Path, *, checkpoint: Path | None = None) -> None:
+    def __init__(self, folder: Path, *, checkpoint: Path | None = None, durable: bool = True) -> None:
         self.beats: list[Beat] = []
         self._folder = folder
         self._file = checkpoint
+        self._durable = durable
         self._kept: bytes | None = None
         self._checkpoints = 0
         self._beats_max: int | None = None
@@ -41,7 +43,7 @@ class Scratch:
 
     def again(self) -> "Scratch":
         """The context of the next attempt: same blobs, same checkpoint, no beats, nothing told to stop."""
-        following = Scratch(self._folder, checkpoint=self._file)
+        following = Scratch(self._folder, checkpoint=self._file, durable=self._durable)
         following._kept = self._kept
         return following
 
@@ -70,11 +72,7 @@ class Scratch:
         if kind not in KINDS:
             raise ValueError(f"{kind!r} is no kind of artifact; there are {', '.join(KINDS)}")
         blob = hashlib.sha256(data).hexdigest()
-        path = self._folder / blob
-        if path.is_file() and path.read_bytes() == data:
-            _sync(self._folder)  # who wrote it may have died just before
-        else:
-            _write(path, data)
+        _write(self._folder / blob, data, self._durable)
         return Artifact(kind=kind, blob=blob, size=len(data), meta=dict(meta))
 
     def heartbeat(self, done: float, **metrics: float) -> None:
@@ -87,7 +85,7 @@ class Scratch:
         if self._file is None:
             self._kept = data
         else:
-            _write(self._file, data)
+            _write(self._file, data, self._durable)
         self._checkpoints += 1
         if self._checkpoints == self._checkpoints_max:
             raise Killed(f"after {self._checkpoints} checkpoints")
@@ -98,20 +96,22 @@ class Scratch:
         return self._file.read_bytes() if self._file.is_file() else None
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Put *data* at *path*: after a power cut it is there whole or not at all, and once this returns it is there."""
+def _write(path: Path, data: bytes, durable: bool) -> None:
+    """Put *data* at *path*, whole or not at all; if *durable*, it survives a power cut once this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".")
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    _sync(path.parent)
+    if durable:
+        _sync(path.parent)
 
 
 def _sync(folder: Path) -> None:

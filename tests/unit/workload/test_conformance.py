@@ -172,4 +172,4 @@ def test_scratch_keeps_blobs_by_their_content(tmp_path: Path) -> None:
     with pytest.raises(InvalidId):
         ctx.open_input("../secret")
     with pytest.raises(ValueError, match="gossip"):
-        ctx.publish("gossip", b"", {})  # type: ignore[arg-type]
+        ctx.publish("gossip", b"", {})  # type: ignore[arg-type]  # the wrong kind is the point

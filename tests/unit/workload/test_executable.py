@@ -335,6 +335,7 @@ try:
     result = Fake().run(JobSpec(**json.loads(Path(given["--job"]).read_text())), ctx)
 except Refused as refused:
     sys.exit(sys.stderr.write(f"{refused.reason} ({refused.blob})") and 65)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 outputs = [{"kind": output.kind, "file": output.blob, "meta": output.meta} for output in result.outputs]
 report = {"outputs": outputs, "metrics": result.metrics, "blocks": [asdict(block) for block in result.blocks]}
 (ctx.out / "result.json").write_text(json.dumps(report))
@@ -346,7 +347,10 @@ def test_the_fake_behind_the_contract_is_the_fake(tmp_path: Path) -> None:
     """Every stage gives the same result through a program as in this process, and a refusal stays one."""
     script = tmp_path / "plugin.py"
     script.write_text(PLUGIN.replace("SOURCE", repr(str(Path(fake.__file__).parents[2]))))
-    program, ctx = Executable("fake", [sys.executable, "-I", "-S", str(script)]), Scratch(tmp_path / "blobs")
+    program, ctx = (
+        Executable("fake", [sys.executable, "-I", "-S", str(script)]),
+        Scratch(tmp_path / "blobs", durable=False),
+    )
     inputs: dict[str, list[str]] = {}
 
     for stage, role in (("train", "parent"), ("play", "batches"), ("export", "samples"), ("train", "candidate")):

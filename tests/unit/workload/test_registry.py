@@ -157,6 +157,6 @@ def test_a_registry_does_not_change() -> None:
     registry = Registry.load({})
 
     with pytest.raises(dataclasses.FrozenInstanceError):
-        registry.prefer = "fake"  # type: ignore[misc]
+        registry.prefer = "fake"  # type: ignore[misc]  # the checker sees it too
     with pytest.raises(TypeError):
-        registry.makers["more"] = Fake  # type: ignore[index]
+        registry.makers["more"] = Fake  # type: ignore[index]  # the checker sees it too

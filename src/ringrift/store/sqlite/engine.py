@@ -56,7 +56,7 @@ class SqliteStore:
         self._closing = False
         self._changes = self._db.total_changes()
         self._position = reads.head(self._db)
-        self._waiters: list[asyncio.Future[int]] = []
+        self._waiters: dict[asyncio.Future[None], int | None] = {}
 
     def make_tx(self, db: apsw.Connection) -> SqliteTx:
         """The transaction that bodies get."""
@@ -85,16 +85,16 @@ class SqliteStore:
                 await asyncio.shield(self._offload(_end_read, db))
                 self._idle.append(db)
 
-    async def wait(self, after: int, seconds: float) -> int:
-        if self._position > after:
+    async def wait(self, after: int | None, seconds: float) -> int:
+        if after is not None and self._position > after:
             return self._position
-        waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = after
         try:
             await asyncio.wait((waiter,), timeout=seconds)
         finally:
-            self._waiters.remove(waiter)
-        if not waiter.done() and self._vfs is None:
+            del self._waiters[waiter]
+        if after is not None and not waiter.done() and self._vfs is None:
             # Another process may have appended: a lost wake-up costs latency, never data.
             async with self.read() as view:
                 newer = await view.read(after, 1)
@@ -245,9 +245,9 @@ class SqliteStore:
         # A claim that found nothing changes nothing, and wakes nobody: else claims would wake claims for ever.
         if changes != self._changes:
             self._changes = changes
-            for waiter in self._waiters:
-                if not waiter.done():
-                    waiter.set_result(self._position)
+            for waiter, after in self._waiters.items():
+                if not waiter.done() and (after is None or after < self._position):
+                    waiter.set_result(None)
 
     async def close(self, committer: "asyncio.Task[None]") -> None:
         """Commit what has finished and close the file."""

@@ -1,0 +1,81 @@
+"""A line says what it still needs, and is checked for what must be true of it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ringrift.events.evaluation import Played
+from ringrift.pipeline.line import Batch, Candidate, Counts, Line, Stage, check, needed
+from unit.pipeline.story import VARIANT, at, blob
+
+SOUND = Line(variant=VARIANT, workload="fake", players=2, stage=Stage.COLLECTING, champion=blob("c"), generation=0)
+BATCH = Batch(blob=blob("b"), games=10)
+CANDIDATE = Candidate(model=blob("m"), generation=1, dispatched=2)
+
+
+def played(*numbers: int) -> tuple[Played, ...]:
+    """Blocks with these numbers."""
+    return tuple(Played(number=number, scores=(1.0, 0.0)) for number in numbers)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"counts": Counts(batches=1)},
+        {"counts": Counts(batches=1, kept=1, games=10, games_kept=9)},
+        {"pending": (BATCH,)},
+        {"fresh": -1},
+        {"pending": (BATCH,), "window": (BATCH,), "counts": Counts(batches=2, kept=1, games=20, games_kept=10)},
+        {"window": (BATCH, BATCH)},
+        {"champion": None},
+        {"generation": -1},
+        {"candidate": CANDIDATE},
+        {"stage": Stage.EVALUATING},
+        {"stage": Stage.VERIFYING},
+        {"champion": None, "generation": -1},
+        {"stage": Stage.EVALUATING, "candidate": msgspec.structs.replace(CANDIDATE, blocks=played(1, 0))},
+        {"stage": Stage.EVALUATING, "candidate": msgspec.structs.replace(CANDIDATE, blocks=played(0, 0))},
+        {"stage": Stage.EVALUATING, "candidate": msgspec.structs.replace(CANDIDATE, blocks=played(2))},
+    ],
+)
+def test_an_unsound_line_does_not_pass(changes: dict[str, Any]) -> None:
+    """Each thing that must be true of a line is noticed when it is not."""
+    check(SOUND)
+
+    with pytest.raises(AssertionError):
+        check(msgspec.structs.replace(SOUND, **changes))
+
+
+def test_a_line_needs_its_models_its_window_and_its_samples() -> None:
+    """Copies are kept of the champion, the one before it, the candidate, the window and the samples in use."""
+    line = at(Stage.VERIFYING, rounds=1).line
+    assert line.candidate is not None
+
+    wanted = needed(line)
+
+    models = {line.champion, line.previous, line.candidate.model}
+    assert {blob for blob, kind in wanted.items() if kind == "model"} == models
+    assert {blob for blob, kind in wanted.items() if kind == "games"} == {batch.blob for batch in line.window}
+    assert {blob for blob, kind in wanted.items() if kind == "samples"} == {line.samples}
+
+
+def test_a_new_line_needs_nothing() -> None:
+    """Before generation 0 there is nothing to keep."""
+    assert needed(at(Stage.STARTING).line) == {}
+
+
+def test_games_that_wait_are_not_yet_needed() -> None:
+    """A batch that has only one copy is under its own Sync job and not asked for twice."""
+    story = at(Stage.COLLECTING)
+    story.finish("play")
+
+    assert story.line.pending[0].blob not in needed(story.line)
+
+
+def test_a_line_survives_the_store() -> None:
+    """Every stage's line is read back as it was written."""
+    for stage in Stage:
+        if stage is not Stage.RESTING:
+            line = at(stage).line
+            assert msgspec.json.decode(msgspec.json.encode(line), type=Line) == line

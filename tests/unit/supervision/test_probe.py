@@ -1,0 +1,36 @@
+"""A daemon is judged by its progress."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ringrift.kernel.health import Status
+from ringrift.supervision.probe import Seen, judge
+
+WELL = Seen(name="fill", state="running", progress=100.0, started=50.0, patience=60.0, failures=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "tick", "status", "reason"),
+    [
+        ({}, 110.0, Status.HEALTHY, ""),
+        ({}, 160.0, Status.HEALTHY, ""),
+        ({}, 161.0, Status.UNHEALTHY, "no progress for 61 s"),
+        ({"failures": 2, "error": "ValueError: no"}, 110.0, Status.DEGRADED, "2 recent failures, last: ValueError: no"),
+        ({"failures": 2, "error": "x"}, 500.0, Status.UNHEALTHY, "no progress for 400 s"),
+        ({"progress": None}, 60.0, Status.UNKNOWN, "not ready yet"),
+        ({"progress": None}, 111.0, Status.UNHEALTHY, "no progress for 61 s"),
+        ({"progress": None, "failures": 1}, 60.0, Status.UNKNOWN, "not ready yet"),
+        ({"state": "failed", "error": "OSError: gone"}, 110.0, Status.UNHEALTHY, "given up: OSError: gone"),
+        ({"state": "stopped"}, 110.0, Status.UNKNOWN, "stopped"),
+        ({"state": "stopped"}, 9999.0, Status.UNKNOWN, "stopped"),
+    ],
+)
+def test_what_is_seen_decides_how_a_daemon_is(
+    changes: dict[str, Any], tick: float, status: Status, reason: str
+) -> None:
+    """Progress makes healthy, failures degrade, silence and giving up are unhealthy, the rest nobody knows."""
+    health = judge(msgspec.structs.replace(WELL, **changes), tick)
+
+    assert (health.part, health.status, health.reason) == ("fill", status, reason)

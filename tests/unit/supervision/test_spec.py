@@ -1,0 +1,108 @@
+"""A daemon has one shape, gets what it asks for by name, and starts behind those it needs."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ringrift.events.node import Joined, Left
+from ringrift.kernel.errors import SettingsError, Unbound
+from ringrift.supervision.spec import Daemon, in_order
+
+
+async def duty(event: object = None, *, store: str, clock: str) -> tuple[object, str, str]:
+    """A body that shows what it was given."""
+    return event, store, clock
+
+
+def daemon(name: str, *after: str) -> Daemon:
+    """A daemon that starts behind *after*."""
+    return Daemon(name=name, run=duty, every=1.0, after=after)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {},
+        {"every": 1.0, "serve": True},
+        {"every": 1.0, "on": (Joined,)},
+        {"on": (Joined,), "serve": True},
+        {"every": 0.0, "on": (Joined,), "serve": True},
+    ],
+)
+def test_a_daemon_has_exactly_one_shape(shape: dict[str, Any]) -> None:
+    """None, two or three of every, on and serve are refused when the daemon is declared."""
+    with pytest.raises(SettingsError, match=r"daemon watch = \d is not valid: has exactly one of every, on, serve"):
+        Daemon(name="watch", run=duty, **shape)
+
+
+@pytest.mark.parametrize("shape", [{"every": 1.0}, {"every": "work.slots"}, {"on": (Joined, Left)}, {"serve": True}])
+def test_each_shape_is_a_shape(shape: dict[str, Any]) -> None:
+    """Seconds, the name of a setting, events, or serving make a daemon."""
+    assert Daemon(name="watch", run=duty, **shape).name == "watch"
+
+
+def test_an_unknown_profile_is_named() -> None:
+    """A daemon cannot be meant for a kind of node that does not exist."""
+    with pytest.raises(SettingsError, match=r"\['workers'\].*profiles are coordinator"):
+        Daemon(name="watch", run=duty, serve=True, profiles=frozenset({"full", "workers"}))
+
+
+def test_a_body_gets_its_parts_by_name() -> None:
+    """Binding fills keyword-only parameters and leaves the event to whoever calls."""
+    body = daemon("watch").bind({"store": "the store", "clock": "the clock", "unused": 1})
+
+    with pytest.raises(StopIteration) as ended:
+        body("an event").__await__().send(None)
+
+    assert ended.value.value == ("an event", "the store", "the clock")
+
+
+def test_a_part_that_no_node_has_is_named() -> None:
+    """A wrong name fails at once, with daemon and part."""
+    with pytest.raises(Unbound) as unbound:
+        daemon("watch").bind({"store": 1})
+
+    assert (unbound.value.daemon, unbound.value.part) == ("watch", "clock")
+    assert str(unbound.value) == "daemon 'watch' asks for 'clock', which no node has"
+
+
+def test_daemons_start_behind_those_they_name() -> None:
+    """Order follows after, and otherwise the list."""
+    ordered = in_order([daemon("c", "a"), daemon("b"), daemon("a"), daemon("d", "c", "b")])
+
+    assert [one.name for one in ordered] == ["b", "a", "c", "d"]
+
+
+def test_an_absent_predecessor_is_not_waited_for() -> None:
+    """What a daemon starts after may be missing in this profile."""
+    assert [one.name for one in in_order([daemon("a", "elsewhere")])] == ["a"]
+
+
+@pytest.mark.parametrize("circle", [[("a", "a")], [("a", "b"), ("b", "a")], [("a", "c"), ("b", "a"), ("c", "b")]])
+def test_a_circle_is_refused(circle: list[tuple[str, str]]) -> None:
+    """Daemons that wait for each other would never start, and the error names them."""
+    with pytest.raises(SettingsError, match="start after each other in a circle") as refused:
+        in_order([daemon(name, after) for name, after in circle])
+
+    assert set(refused.value.value) == {name for name, _ in circle}
+
+
+def test_two_daemons_cannot_share_a_name() -> None:
+    """A name stands for one daemon."""
+    with pytest.raises(SettingsError, match="names must differ"):
+        in_order([daemon("a"), daemon("b"), daemon("a")])
+
+
+@settings(max_examples=60)
+@given(st.permutations(range(6)), st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8))
+def test_any_wishes_without_a_circle_are_met(listed: list[int], wishes: set[tuple[int, int]]) -> None:
+    """Whatever is listed in whatever order, each daemon comes once and behind those it names."""
+    after = {number: [low for high, low in wishes if high == number and low < high] for number in listed}
+
+    ordered = [one.name for one in in_order([daemon(str(n), *map(str, after[n])) for n in listed])]
+
+    assert sorted(ordered) == [str(number) for number in range(6)]
+    for number in listed:
+        assert all(ordered.index(str(low)) < ordered.index(str(number)) for low in after[number])

@@ -1,0 +1,114 @@
+"""World: a real store on a disk, a clock that the test moves, and the parts that tests call by hand."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+from ringrift.bus.router import Router
+from ringrift.bus.scribe import Scribe
+from ringrift.cluster.leadership import Roles
+from ringrift.cluster.roster import NodeRecord, Roster
+from ringrift.daemons import ROLES
+from ringrift.events import catalog
+from ringrift.events.base import Envelope, Event, Unknown
+from ringrift.jobs import Job
+from ringrift.kernel.backoff import Backoff
+from ringrift.kernel.ids import Ids
+from ringrift.kernel.settings import BusSettings, StoreSettings
+from ringrift.pipeline.line import Line
+from ringrift.pipeline.records import load, save
+from ringrift.store.open import open_store
+from ringrift.store.ports import JobRow, Lease, Store
+from ringrift.sync import ledger
+from ringrift.work.desk import StoreDesk
+from unit.kernel.hand import HandClock
+
+T = TypeVar("T")
+STORY_SECONDS_MAX = 10.0
+LEASE_SECONDS = 30.0
+RETRY = Backoff(first_seconds=1.0, seconds_max=60.0, tries=3)
+STATES = ("ready", "claimed", "done", "dead", "cancelled")
+
+
+class World:
+    """One store and what stands on it."""
+
+    def __init__(self, store: Store, clock: HandClock) -> None:
+        self.store, self.clock = store, clock
+        self.ids = Ids(clock, Random(7))
+        self.scribe = Scribe("here", clock, self.ids)
+        self.roster = Roster(store, clock, 5.0)
+        self.router = Router(store, clock, self.scribe, BusSettings(poll_seconds=0.05))
+
+    def desk(self, node: str = "here", retry: Backoff = RETRY) -> StoreDesk:
+        """The desk of *node*."""
+        return StoreDesk(self.store, self.clock, self.ids, self.scribe, node, lease_seconds=LEASE_SECONDS, retry=retry)
+
+    async def roles(self, node: str = "here", wanted: Sequence[str] = ROLES) -> Roles:
+        """The roles of *node*, after it has taken what was free."""
+        roles = Roles(node, self.store, self.clock, wanted, 15.0)
+        await roles.elect()
+        return roles
+
+    async def claim(self, *wanted: Job, node: str = "here") -> Sequence[Lease]:
+        """Leases on *wanted*, freshly asked for."""
+        await self.desk(node).ask(wanted)
+        return await self.desk(node).claim({job.kind() for job in wanted}, len(wanted))
+
+    async def jobs(self, *states: str) -> Sequence[JobRow]:
+        """Every job in *states*, or every job."""
+        async with self.store.read() as view:
+            return await view.jobs(states or STATES, 10_000)
+
+    async def told(self, *kinds: type[Event]) -> list[Event | Unknown]:
+        """Every event of these *kinds* in the log, or every event."""
+        async with self.store.read() as view:
+            envelopes = await view.read(0, 10_000, [kind.name() for kind in kinds])
+        return [catalog.decode(envelope.name, envelope.body) for envelope in envelopes]
+
+    async def keep(self, line: Line) -> None:
+        """Write *line* down."""
+        async with self.store.begin() as tx:
+            await save(tx, line)
+
+    async def line(self, variant: str) -> Line:
+        """The line of *variant* as it is written down."""
+        async with self.store.read() as view:
+            line = await load(view, variant)
+        assert line is not None
+        return line
+
+    async def beat(self, node: str, *, profile: str = "full", ephemeral: bool = False) -> None:
+        """Let *node* say that it lives."""
+        beat = int(self.clock.tick() * 1000)
+        await self.roster.say(NodeRecord(id=node, profile=profile, address=node, beat=beat, ephemeral=ephemeral))
+
+    async def hold(self, blob: str, *nodes: str) -> None:
+        """Write down that *nodes* hold *blob*."""
+        async with self.store.begin() as tx:
+            await tx.put([ledger.holding(blob, node) for node in nodes])
+
+    async def holders(self, blob: str) -> list[str]:
+        """The nodes that hold *blob*, as far as is written down."""
+        async with self.store.read() as view:
+            return await ledger.holders(view, blob)
+
+    def envelope(self, event: Event) -> Envelope:
+        """*event* as the log has it."""
+        return self.scribe.wrap(event, source="test")
+
+
+def play(folder: Path, story: Callable[[World], Awaitable[T]]) -> T:
+    """Run *story* in a new world below *folder*; it must end in time."""
+
+    async def main() -> T:
+        clock = HandClock()
+        async with (
+            asyncio.timeout(STORY_SECONDS_MAX),
+            open_store(StoreSettings(path=str(folder / "store.db"), tx_seconds_max=5.0), clock) as store,
+        ):
+            return await story(World(store, clock))
+
+    return asyncio.run(main())
