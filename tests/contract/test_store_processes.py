@@ -148,9 +148,9 @@ def test_who_gives_up_waiting_for_another_process_leaves_the_store_whole(on_file
         writing = asyncio.create_task(append(store, "given-up"))
         await logged(store)
         writing.cancel()
-        await asyncio.wait((writing,))
         other.go()
         assert await asyncio.to_thread(other.hear) == "freed"
+        await asyncio.wait((writing,))
         await append(store, "b")
         await append(store, "c")
         return await logged(store)

@@ -1,0 +1,204 @@
+"""The desk decides what becomes of a failed job, and takes results only under the newest fence."""
+
+from pathlib import Path
+
+import pytest
+
+from ringrift.events.node import Left
+from ringrift.events.work import Buried
+from ringrift.jobs import Play
+from ringrift.kernel.backoff import Backoff
+from ringrift.kernel.errors import InvalidWork, LeaseLost
+from ringrift.store.ports import Held, Lease, Put
+from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, Made, pause_of
+from unit.work.world import World, play
+
+BACKOFF = Backoff(first_seconds=1.0, seconds_max=60.0, tries=3)
+
+
+def job(seed: int = 0) -> Play:
+    """A batch of games to play."""
+    return Play(variant="hex8_2p", model="m", games=10, seed=seed)
+
+
+def fault(attempts: int = 1, *, retry: bool = True, started: bool = True) -> Fault:
+    """A failed lease after *attempts* tries."""
+    lease = Lease(
+        job="j", kind="play", variant="hex8_2p", key="play:hex8_2p:0", body=b"{}", holder="here", fence=1, renewals=0,
+        seconds=30.0, attempts=attempts,
+    )  # fmt: skip
+    return Fault(lease=lease, error="no", retry=retry, started=started)
+
+
+def held(lease: Lease) -> Held:
+    """What the holder of *lease* presents."""
+    return Held(job=lease.job, fence=lease.fence)
+
+
+@pytest.mark.parametrize(
+    ("failed", "pause"),
+    [
+        (fault(1), 1.0),
+        (fault(2), 2.0),
+        (fault(3), None),
+        (fault(9), None),
+        (fault(1, retry=False), None),
+        (fault(3, started=False), 0.0),
+        (fault(1, retry=False, started=False), 0.0),
+    ],
+)
+def test_a_failed_job_waits_is_buried_or_goes_back_untouched(failed: Fault, pause: float | None) -> None:
+    """Tries have growing pauses and an end; what cannot help ends at once; what never began is ready again."""
+    assert pause_of(failed, BACKOFF) == pause
+
+
+def test_a_result_its_records_and_its_events_come_together(tmp_path: Path) -> None:
+    """Finishing ends the lease, writes records and links, and says what happened."""
+
+    async def story(world: World) -> None:
+        [lease] = await world.claim(job())
+        made = Made(
+            events=(Left(node="a"),), records=(Put(kind="holding", id="b@here", body=b"x"),), links=(("b", "m"),)
+        )
+
+        [told] = await world.desk().finish([Done(held=held(lease), made=made)])
+
+        assert [row.state for row in await world.jobs()] == ["done"]
+        assert await world.told() == [Left(node="a")]
+        assert (told.name, told.source, told.node) == ("node.left", "desk", "here")
+        async with world.store.read() as view:
+            assert await view.get("holding", ["b@here"]) == {"b@here": b"x"}
+            assert await view.walk(["b"], True, 10) == ["m"]
+
+    play(tmp_path, story)
+
+
+def test_a_sleeping_holder_cannot_finish(tmp_path: Path) -> None:
+    """Once a lease has passed to another node, the first holder's result is refused, with all that came with it."""
+
+    async def story(world: World) -> None:
+        [old] = await world.claim(job())
+        await world.desk().fail([Fault(lease=old, error="gone", started=False)])
+        [now] = await world.desk("there").claim({"play"}, 1)
+
+        with pytest.raises(LeaseLost) as lost:
+            await world.desk().finish([Done(held=held(old), made=Made(events=(Left(node="a"),)))])
+
+        assert lost.value.names == (old.job,)
+        assert (now.job, now.holder) == (old.job, "there")
+        assert now.fence > old.fence
+        assert await world.told() == []
+        await world.desk("there").finish([Done(held=held(now))])
+
+    play(tmp_path, story)
+
+
+def test_an_event_that_cannot_be_said_leaves_the_lease_alone(tmp_path: Path) -> None:
+    """If what came of a job cannot be published, the job is not done either."""
+
+    async def story(world: World) -> None:
+        [lease] = await world.claim(job())
+
+        with pytest.raises(Exception, match="lone surrogate"):
+            await world.desk().finish([Done(held=held(lease), made=Made(events=(Left(node="\ud800"),)))])
+
+        assert [row.state for row in await world.jobs()] == ["claimed"]
+
+    play(tmp_path, story)
+
+
+def test_a_job_out_of_tries_is_buried_with_its_reason(tmp_path: Path) -> None:
+    """The last failure ends the job for good and says so once, with the beginning of a long error."""
+
+    async def story(world: World) -> None:
+        [lease] = await world.claim(job(7))
+
+        ended = await world.desk().fail([Fault(lease=lease, error="x" * 5000, retry=False, blob="m")])
+        again = await world.desk().fail([Fault(lease=lease, error="late", retry=False)])
+
+        assert (list(ended), list(again)) == ([lease.job], [])
+        [said] = await world.told(Buried)
+        assert said == Buried(
+            variant="hex8_2p", job=lease.job, kind="play", key="play:hex8_2p:7", error="x" * ERROR_CHARACTERS_MAX,
+            attempts=1, blob="m",
+        )  # fmt: skip
+        assert [row.state for row in await world.jobs()] == ["dead"]
+
+    play(tmp_path, story)
+
+
+def test_a_job_that_never_began_keeps_its_tries(tmp_path: Path) -> None:
+    """Given back untouched, a job is ready at once and its next try is its first."""
+
+    async def story(world: World) -> None:
+        [lease] = await world.claim(job())
+
+        await world.desk().fail([Fault(lease=lease, error="stopping", started=False)])
+        [again] = await world.desk().claim({"play"}, 1)
+
+        assert (again.attempts, again.fence) == (1, 2)
+
+    play(tmp_path, story)
+
+
+def test_a_job_for_the_same_thing_is_the_same_job(tmp_path: Path) -> None:
+    """While it is alive it is returned; when it has ended, asking makes another."""
+
+    async def story(world: World) -> None:
+        first, again = await world.desk().ask([job(), job()])
+        [lease] = await world.desk().claim({"play"}, 5)
+        [third] = await world.desk().ask([job()])
+        await world.desk().finish([Done(held=held(lease))])
+        [fourth] = await world.desk().ask([job()])
+
+        assert first == again == third
+        assert fourth != first
+
+    play(tmp_path, story)
+
+
+def test_what_is_out_of_range_is_not_enqueued(tmp_path: Path) -> None:
+    """One wrong job among good ones, and none of them is asked for."""
+
+    async def story(world: World) -> None:
+        with pytest.raises(InvalidWork):
+            await world.desk().ask([job(1), job(-1)])
+
+        assert await world.jobs() == []
+
+    play(tmp_path, story)
+
+
+def test_a_renewed_lease_is_not_taken_back(tmp_path: Path) -> None:
+    """Whoever looked before the renewal takes nothing away after it."""
+
+    async def story(world: World) -> None:
+        [lease] = await world.claim(job())
+        rows = await world.jobs("claimed")
+        await world.desk().renew([held(lease)])
+
+        async with world.store.begin() as tx:
+            back = await world.desk("judge").take_back(tx, rows, "the lease was not renewed")
+
+        assert list(back) == []
+        assert [row.state for row in await world.jobs()] == ["claimed"]
+
+    play(tmp_path, story)
+
+
+def test_a_node_that_starts_again_takes_back_only_its_own(tmp_path: Path) -> None:
+    """The children of an earlier life are dead; those of other nodes are not."""
+
+    async def story(world: World) -> None:
+        [mine] = await world.claim(job(1))
+        await world.claim(job(2), node="there")
+
+        back = await world.desk().take_back_own()
+
+        assert list(back) == [mine.job]
+        assert sorted((row.state, row.holder) for row in await world.jobs("claimed", "ready")) == [
+            ("claimed", "there"),
+            ("ready", None),
+        ]
+
+    play(tmp_path, story)

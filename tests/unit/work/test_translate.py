@@ -1,0 +1,190 @@
+"""A job becomes what a workload is asked, and its result becomes what happened, or is refused."""
+
+from typing import Any
+
+import pytest
+
+from ringrift.events import catalog, data, evaluation, model, selfplay, training
+from ringrift.events.base import Event
+from ringrift.jobs import JOBS, NODE_KINDS, Distribute, Export, Job, Match, Play, Sync, Train, Verify
+from ringrift.kernel.errors import JobFailed, SettingsError
+from ringrift.kernel.settings import Policy
+from ringrift.work.translate import to_events, to_spec
+from ringrift.workload.api import STAGES, Artifact, Block, JobResult
+
+V = "hex8_2p"
+PLAY = Play(variant=V, model="m", games=100, seed=7)
+EXPORT = Export(variant=V, batches=("b", "c"), seed=8)
+TRAIN = Train(variant=V, generation=3, samples="s", parent="m", seed=9)
+VERIFY = Verify(variant=V, model="m")
+MATCH = Match(variant=V, candidate="c", champion="m", first=8, count=2, seed=10)
+GAMES = Artifact(kind="games", blob="g", size=9, meta={"games": 60})
+SAMPLES = Artifact(kind="samples", blob="t", size=9, meta={"samples": 1800, "games": 60})
+MODEL = Artifact(kind="model", blob="n", size=9)
+REPORT = Artifact(kind="report", blob="r", size=9)
+BLOCKS = (Block(number=8, scores=(1.0, 0.5)), Block(number=9, scores=(0.0, 0.0)))
+
+
+@pytest.mark.parametrize(
+    ("job", "inputs", "params"),
+    [
+        (PLAY, {"model": ("m",)}, {"games": 100}),
+        (EXPORT, {"batches": ("b", "c")}, {}),
+        (TRAIN, {"samples": ("s",), "parent": ("m",)}, {"generation": 3}),
+        (Train(variant=V, generation=0, seed=9), {"samples": (), "parent": ()}, {"generation": 0}),
+        (VERIFY, {"model": ("m",)}, {}),
+        (MATCH, {"candidate": ("c",), "champion": ("m",)}, {"first": 8, "count": 2}),
+    ],
+    ids=["play", "export", "train", "first", "verify", "match"],
+)
+def test_a_workload_is_asked_for_what_the_job_says(job: Job, inputs: dict[str, Any], params: dict[str, Any]) -> None:
+    """Stage, variant, seed, inputs and numbers of the job reach the workload, on top of the node's own parameters."""
+    spec = to_spec(job, "j", 2, {"visits": 32, "games": 1})
+
+    assert (spec.job, spec.stage, spec.variant, spec.seed, spec.attempt) == ("j", job.kind(), V, job.seed, 2)
+    assert spec.stage in STAGES
+    assert spec.inputs == inputs
+    assert spec.params == {"visits": 32, "games": 1} | params
+
+
+@pytest.mark.parametrize(
+    "job", [Sync(variant=V, blob="b", kind_of="games", source="n"), Distribute(variant=V, model="m")], ids=["sync", "all"]
+)
+def test_no_workload_moves_files(job: Job) -> None:
+    """A node's own jobs are no workload's, and trying again would not help."""
+    for call in (lambda: to_spec(job, "j", 1, {}), lambda: to_events(job, JobResult(), "n", False)):
+        with pytest.raises(JobFailed, match="is not a workload's job") as refused:
+            call()
+        assert not refused.value.retry
+
+
+@pytest.mark.parametrize(
+    ("job", "result", "event"),
+    [
+        (
+            PLAY,
+            JobResult(outputs=(REPORT, GAMES)),
+            selfplay.BatchFinished(variant=V, batch="g", games=60, node="n", model="m", ephemeral=True),
+        ),
+        (
+            EXPORT,
+            JobResult(outputs=(SAMPLES,)),
+            data.Exported(variant=V, samples="t", count=1800, batches=("b", "c"), node="n"),
+        ),
+        (
+            TRAIN,
+            JobResult(outputs=(MODEL,), metrics={"loss": 0.5}),
+            training.Finished(
+                variant=V, model="n", generation=3, node="n", samples="s", parent="m", metrics={"loss": 0.5}
+            ),
+        ),
+        (VERIFY, JobResult(), model.Verified(variant=V, model="m", node="n")),
+        (
+            MATCH,
+            JobResult(blocks=BLOCKS),
+            evaluation.BlocksPlayed(
+                variant=V, candidate="c", champion="m", node="n",
+                blocks=(
+                    evaluation.Played(number=8, scores=(1.0, 0.5)), evaluation.Played(number=9, scores=(0.0, 0.0)),
+                ),
+            ),
+        ),
+    ],
+    ids=["play", "export", "train", "verify", "match"],
+)  # fmt: skip
+def test_a_result_is_what_happened(job: Job, result: JobResult, event: Event) -> None:
+    """Each stage's result is one event, which can be published."""
+    assert to_events(job, result, "n", True) == (event,)
+    assert catalog.decode(event.name(), catalog.encode(event)) == event
+
+
+def test_every_job_is_translated_or_a_nodes_own() -> None:
+    """No kind of job is forgotten here."""
+    translated = {job.kind() for job in (PLAY, EXPORT, TRAIN, VERIFY, MATCH)}
+
+    assert {job.kind() for job in JOBS} == translated | NODE_KINDS
+
+
+@pytest.mark.parametrize("job", [PLAY, EXPORT, TRAIN], ids=["play", "export", "train"])
+@pytest.mark.parametrize(
+    ("outputs", "found"),
+    [((), 0), ((REPORT,), 0), ((GAMES, GAMES, SAMPLES, SAMPLES, MODEL, MODEL), 2)],
+    ids=["none", "other", "two"],
+)
+def test_a_result_has_exactly_one_artifact_of_its_kind(job: Job, outputs: tuple[Artifact, ...], found: int) -> None:
+    """No artifact, another kind, or two of them are not what was asked for."""
+    with pytest.raises(JobFailed, match=f"the workload made {found} artifacts of kind .*, not 1"):
+        to_events(job, JobResult(outputs=outputs), "n", False)
+
+
+@pytest.mark.parametrize("number", [0, -1, True, False, 60.0, "60", None])
+@pytest.mark.parametrize(("job", "kind", "key"), [(PLAY, "games", "games"), (EXPORT, "samples", "samples")])
+def test_games_and_samples_are_counted_in_whole_numbers(job: Job, kind: Any, key: str, number: Any) -> None:
+    """Nothing, less than nothing, halves, truth values and texts are refused, and the blob is named."""
+    made = Artifact(kind=kind, blob="g", size=9, meta={key: number})
+
+    with pytest.raises(JobFailed, match="a whole number above 0 is needed") as refused:
+        to_events(job, JobResult(outputs=(made,)), "n", False)
+
+    assert refused.value.blob == "g"
+
+
+def test_a_count_that_is_not_told_is_refused() -> None:
+    """A batch must say how many games are in it."""
+    bare = Artifact(kind="games", blob="g", size=9)
+
+    with pytest.raises(JobFailed, match="games = None"):
+        to_events(PLAY, JobResult(outputs=(bare,)), "n", False)
+
+
+@pytest.mark.parametrize(
+    "numbers", [(), (8,), (8, 9, 10), (9, 8), (0, 1), (8, 8), (7, 8), (8, 10)], ids=lambda numbers: str(numbers)
+)
+def test_exactly_the_blocks_that_were_asked_for_count(numbers: tuple[int, ...]) -> None:
+    """Too few, too many, doubled, shifted or shuffled blocks are no evidence."""
+    blocks = tuple(Block(number=number, scores=(1.0, 0.0)) for number in numbers)
+
+    with pytest.raises(JobFailed, match=r"blocks 8 … 9 were asked for"):
+        to_events(MATCH, JobResult(blocks=blocks), "n", False)
+
+
+@pytest.mark.parametrize("scores", [(), (1.1, 0.0), (-0.1, 0.0), (float("nan"), 0.0), (0.0, float("inf"))], ids=str)
+def test_a_score_lies_between_0_and_1(scores: tuple[float, ...]) -> None:
+    """Scores outside the range, what is no number, and blocks without a score are no evidence."""
+    blocks = (BLOCKS[0], Block(number=9, scores=scores))
+
+    with pytest.raises(JobFailed, match="a score lies outside 0 … 1, or a block has none"):
+        to_events(MATCH, JobResult(blocks=blocks), "n", False)
+
+
+@pytest.mark.parametrize("scores", [(1.0,), (1.0, 0.0, 0.0)], ids=["one", "three"])
+def test_a_block_is_played_from_every_seat(scores: tuple[float, ...]) -> None:
+    """A two-player block has two scores: one seat alone would measure the seat and not the candidate."""
+    blocks = (BLOCKS[0], Block(number=9, scores=scores))
+
+    with pytest.raises(JobFailed):
+        to_events(MATCH, JobResult(blocks=blocks), "n", False)
+
+
+def test_the_largest_match_that_settings_allow_can_be_told() -> None:
+    """A job of as many blocks as a policy may ask for, with four players, still fits into one event."""
+    largest = largest_allowed("blocks_per_job")
+    match = Match(variant="hex8_4p", candidate="c" * 64, champion="m" * 64, first=99_000, count=largest)
+    blocks = tuple(Block(number=99_000 + n, scores=(1 / 3, 2 / 3, 1 / 3, 1 / 6)) for n in range(largest))
+
+    [event] = to_events(match, JobResult(blocks=blocks), "n" * 64, False)
+
+    assert len(catalog.encode(event)) <= 64 * 1024
+
+
+def largest_allowed(field: str) -> int:
+    """The largest value that the policy takes for *field*."""
+    low, high = 1, 1_000_000
+    while low < high:
+        middle = (low + high + 1) // 2
+        try:
+            Policy(**{field: middle})
+            low = middle
+        except SettingsError:
+            high = middle - 1
+    return low
