@@ -73,7 +73,8 @@ def main(words: Sequence[str]) -> int:
     if options.page:
         PAGE.write_text(report.page(rows, options.rounds, on))
     if options.record:
-        RECORDED.write_text(json.dumps(report.remembered(rows, recorded), indent=1) + "\n")
+        recorded = report.remembered(rows, recorded)
+        RECORDED.write_text(json.dumps(recorded, indent=1) + "\n")
     missed = report.misses(rows, recorded)
     for miss in missed:
         print(f"MISS {miss}")

@@ -137,9 +137,12 @@ def misses(rows: Sequence[Row], recorded: Mapping[str, float]) -> list[str]:
             found.append(f"{line.name}: ratio {ratio:.3f}, at least {line.ratio_min:g} wanted")
         if line.ratio_max is not None and ratio > line.ratio_max:
             found.append(f"{line.name}: ratio {ratio:.3f}, at most {line.ratio_max:g} allowed")
-        before = recorded.get(line.name) if line.recorded else None
-        if before is not None and _worse(ratio, before, more_is_better=line.more_is_better):
-            found.append(f"{line.name}: ratio {ratio:.3f} was {before:.3f} when it was recorded")
+        if not line.recorded:
+            continue
+        if line.name not in recorded:
+            found.append(f"{line.name}: no ratio is recorded; --record remembers this one")
+        elif _worse(ratio, recorded[line.name], more_is_better=line.more_is_better):
+            found.append(f"{line.name}: ratio {ratio:.3f} was {recorded[line.name]:.3f} when it was recorded")
     return found
 
 

@@ -120,13 +120,15 @@ async def _cycle_seconds(path: Path) -> Metrics:
     async with parts.ours(path) as ours:
         await ours.desk.ask([parts.job(number) for number in range(GROWTH_JOBS)])
         took = []
+        watch = Stopwatch()
         while True:
             start = time.perf_counter()
             if not await _cycle(ours.desk):
                 break
             took.append(time.perf_counter() - start)
+        reached = watch.per(GROWTH_JOBS)
     assert len(took) == GROWTH_JOBS // BATCH
-    return {"cycle": statistics.median(took) * 1000}
+    return {**reached, "cycle": statistics.median(took) * 1000}
 
 
 @contextmanager
@@ -153,7 +155,9 @@ GROWTH = Contest(
     name="growth",
     open=_growth,
     lines=(
+        # Its few fsyncs jitter more than the tolerance, so the bound is on the wall and the memory on CPU time.
         Line("growth", f"claim + finish of {BATCH} with {FINISHED:,} finished jobs, against none", "ms", "cycle",
-             "full", "empty", ratio_max=1.5),
+             "full", "empty", ratio_max=1.5, recorded=False),
+        Line("growth, CPU", "the same in CPU time for each job", "µs", "cpu", "full", "empty"),
     ),
 )  # fmt: skip

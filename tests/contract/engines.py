@@ -47,6 +47,12 @@ def run(story: Awaitable[T]) -> T:
     return asyncio.run(in_time())
 
 
+async def settle() -> None:
+    """Let everything run that can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 @dataclass(frozen=True)
 class Engine:
     """One way to open a store: a file and threads, or a lossy disk and none.  Opening again finds what was there."""

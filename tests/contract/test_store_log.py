@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from contract.engines import Engine, append, delivery, envelope, logged, put, recorded, wanted
+from contract.engines import Engine, append, delivery, envelope, logged, put, recorded, settle, wanted
 from ringrift.events.base import Envelope
 from ringrift.kernel.errors import IdConflict, Overtaken
 from ringrift.store.ports import Delivery, Put, Store
@@ -256,6 +256,7 @@ def test_a_waiter_is_woken_by_what_lies_behind_its_place(engine: Engine) -> None
         waiting = asyncio.create_task(store.wait(told.position, 60))
         await asyncio.sleep(0)
         await put(store, "k", "not in the log")
+        await settle()
         asleep = not waiting.done()
         [later] = await append(store, "b")
         return at_once - told.position, in_time - told.position, asleep, await waiting - later.position
@@ -285,6 +286,7 @@ def test_a_claim_that_finds_nothing_wakes_nobody(engine: Engine) -> None:
         await asyncio.sleep(0)
         async with store.begin() as tx:
             await tx.claim(("play",), "n", 30.0, 1)
+        await settle()
         asleep = not waiting.done()
         await append(store, "a")
         await waiting

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from contract.engines import Engine, append, envelope, logged, put, recorded, run
+from contract.engines import Engine, append, envelope, logged, put, recorded, run, settle
 from ringrift.kernel.errors import Backpressure, RingriftError
 from ringrift.store.ports import Put, Store
 from waiting import wait_until
@@ -28,12 +28,6 @@ class Door:
             await self.opened.wait()
             self.commits += 1
         return call(*args)
-
-
-async def settle() -> None:
-    """Let everything run that can."""
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 async def hang(store: Store, entered: asyncio.Event | None = None) -> None:

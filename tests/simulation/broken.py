@@ -9,6 +9,7 @@ from ringrift.sim.recording import NOTE, SCHEMA, RecordingStore, RecordingTx
 from ringrift.store.ports import Held
 
 UNFENCED_FINISH = "UPDATE jobs SET state = 'done', holder = NULL WHERE id = ?"
+GAP_SECONDS = 0.02
 UNCHECKED_ADVANCE = "UPDATE readers SET position = max(position, ?) WHERE reader = ?"
 
 
@@ -55,7 +56,7 @@ class Detached(RecordingStore):
         assert isinstance(self._tx, _LateTx)
         late, self._tx.late = self._tx.late, []
         if late:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(GAP_SECONDS)
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany(UNCHECKED_ADVANCE, late)
             self._db.execute("COMMIT")

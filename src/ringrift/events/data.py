@@ -25,3 +25,5 @@ class Exported(LineEvent, tag="data.exported"):
     count: int
     batches: tuple[str, ...]
     node: str
+    refused: tuple[str, ...] = ()
+    """Batches that were left out because their games do not replay."""

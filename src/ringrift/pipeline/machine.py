@@ -63,12 +63,7 @@ def _follow(line: Line, event: Event, policy: Policy, at: float) -> Step:
         case data.Synced(kind="model") | model.Verified(), Stage.VERIFYING:
             return _vouched(line, event, policy, at)
         case data.Exported(), Stage.EXPORTING:
-            line = _move(line, Stage.TRAINING, at, samples=event.samples, tries=line.tries + 1)
-            job = Train(
-                variant=line.variant, generation=line.generation + 1, samples=event.samples, parent=line.champion,
-                seed=_seed(line, policy), priority=STAGE,
-            )  # fmt: skip
-            return Step(line=line, jobs=(job,), verdicts=(_gate(Stage.TRAINING, "a model from training", 0, 1, at),))
+            return _exported(line, event, policy, at)
         case training.Finished(), Stage.TRAINING | Stage.STARTING if event.parent == line.champion:
             return _trained(line, event, at)
         case evaluation.BlocksPlayed(), Stage.EVALUATING:
@@ -135,6 +130,17 @@ def _export_if_enough(line: Line, policy: Policy, at: float) -> Step:
     batches = tuple(batch.blob for batch in line.window)
     job = Export(variant=line.variant, batches=batches, seed=_seed(line, policy), priority=STAGE)
     return Step(line=line, jobs=(job,), verdicts=(verdict, _gate(Stage.EXPORTING, "samples from an export", 0, 1, at)))
+
+
+def _exported(line: Line, event: data.Exported, policy: Policy, at: float) -> Step:
+    line, said = _without(line, event.refused, "its games do not replay")
+    line = _move(line, Stage.TRAINING, at, samples=event.samples, tries=line.tries + 1)
+    job = Train(
+        variant=line.variant, generation=line.generation + 1, samples=event.samples, parent=line.champion,
+        seed=_seed(line, policy), priority=STAGE,
+    )  # fmt: skip
+    gate = _gate(Stage.TRAINING, "a model from training", 0, 1, at)
+    return Step(line=line, jobs=(job,), events=said, verdicts=(gate,))
 
 
 def _trained(line: Line, event: training.Finished, at: float) -> Step:
@@ -259,17 +265,25 @@ def _lost(line: Line, batch: Batch, reason: str) -> Step:
 
 def _export_again(line: Line, blob: str | None, reason: str, policy: Policy, at: float) -> Step:
     """An export that failed on one batch goes on without it; one that failed for no known batch waits for new games."""
-    bad = next((batch for batch in line.window if batch.blob == blob), None)
-    if bad is None:
-        return _collect(line, policy, at)
-    window = tuple(batch for batch in line.window if batch is not bad)
-    counts = _changed(
-        line.counts, kept=line.counts.kept - 1, games_kept=line.counts.games_kept - bad.games,
-        lost=line.counts.lost + 1, games_lost=line.counts.games_lost + bad.games,
+    line, said = _without(line, (blob,), reason)
+    if said:
+        line = _changed(line, fresh=sum(batch.games for batch in line.window))
+    return _with(_collect(line, policy, at), events=said)
+
+
+def _without(line: Line, blobs: tuple[str | None, ...], reason: str) -> tuple[Line, tuple[Event, ...]]:
+    """The line without those of *blobs* that are in its window, counted as lost, and what is said of them."""
+    bad = [batch for batch in line.window if batch.blob in blobs]
+    games, counts = sum(batch.games for batch in bad), line.counts
+    line = _changed(
+        line,
+        window=tuple(batch for batch in line.window if batch not in bad),
+        counts=_changed(
+            counts, kept=counts.kept - len(bad), games_kept=counts.games_kept - games, lost=counts.lost + len(bad),
+            games_lost=counts.games_lost + games,
+        ),
     )  # fmt: skip
-    line = _changed(line, window=window, counts=counts, fresh=sum(batch.games for batch in window))
-    said = data.Lost(variant=line.variant, blob=bad.blob, reason=reason)
-    return _with(_collect(line, policy, at), events=(said,))
+    return line, tuple(data.Lost(variant=line.variant, blob=batch.blob, reason=reason) for batch in bad)
 
 
 def _champion_lost(line: Line, reason: str, policy: Policy, at: float) -> Step:

@@ -118,7 +118,9 @@ class Runner:
         except Unreachable:
             raise
         except Exception as wrong:  # noqa: BLE001 - whatever went wrong ends this lease, not this node
-            await self._desk.fail([_fault(task.lease, wrong, self._settings.deadline_seconds)])
+            fault = _fault(task.lease, wrong, self._settings.deadline_seconds)
+            # What a job could not bring to its end because it was asked to stop is no try of its own.
+            await self._desk.fail([msgspec.structs.replace(fault, started=not self.draining)])
         finally:
             del self._tasks[task.lease.job]
 

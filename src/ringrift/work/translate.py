@@ -53,9 +53,13 @@ def to_events(job: Job, result: JobResult, node: str, ephemeral: bool) -> tuple[
         case Export():
             made = _only(result, "samples")
             count = _whole(made, "samples")
+            bad = tuple(blob for blob in job.batches if blob in result.refused)
+            used = tuple(blob for blob in job.batches if blob not in bad)
             return (
-                data.Exported(variant=job.variant, samples=made.blob, count=count, batches=job.batches, node=node),
-            )  # fmt: skip
+                data.Exported(
+                    variant=job.variant, samples=made.blob, count=count, batches=used, node=node, refused=bad
+                ),
+            )
         case Train():
             made = _only(result, "model")
             return (

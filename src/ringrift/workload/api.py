@@ -67,6 +67,8 @@ class JobResult:
     metrics: Mapping[str, float] = field(default_factory=dict)
     blocks: Sequence[Block] = ()
     partial: bool = False
+    refused: Sequence[str] = ()
+    """Inputs that were left out because they are bad; what was made does not rest on them."""
 
 
 class Refused(Exception):
@@ -113,7 +115,8 @@ class Workload(Protocol):
         """Do *job*.
 
         play    inputs model            params games            → one games artifact, meta games
-        export  inputs batches          params —                → one samples artifact, meta samples, games
+        export  inputs batches          params —                → one samples artifact, meta samples, games;
+                                                                  bad batches are left out and listed as refused
         train   inputs samples, parent  params —                → one model artifact; without samples: generation 0
         match   inputs candidate, champion  params first, count → blocks numbered first … first+count-1
         verify  inputs model                                    → nothing; raises Refused if the model is unusable

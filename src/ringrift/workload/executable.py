@@ -10,7 +10,7 @@ It ends with 0 (done), 75 (stopped early, what it lists is whole), 65 (refused: 
 may name the bad blob) or anything else (failed), and leaves OUT/result.json:
 
 {"outputs": [{"kind": "games", "file": "a.bin", "meta": {"games": 512}}], "metrics": {},
- "blocks": [{"number": 0, "scores": [1.0, 0.5]}]}
+ "blocks": [{"number": 0, "scores": [1.0, 0.5]}], "refused": ["<blob>"]}
 """
 
 import json
@@ -75,6 +75,7 @@ class _Result(Value):
     outputs: tuple[_Output, ...] = ()
     metrics: dict[str, float] = msgspec.field(default_factory=dict)
     blocks: tuple[_Block, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 class Executable:
@@ -185,7 +186,8 @@ class Executable:
             for output in result.outputs
         )
         blocks = tuple(Block(number=block.number, scores=block.scores) for block in result.blocks)
-        return JobResult(outputs=outputs, metrics=result.metrics, blocks=blocks, partial=partial)
+        made, refused = result.metrics, result.refused
+        return JobResult(outputs=outputs, metrics=made, blocks=blocks, partial=partial, refused=refused)
 
     def _output(self, out: Path, name: str, limit: int) -> bytes:
         """The file *name* in *out*.  Raises RuntimeError unless it is a plain file, right there, and not too large."""

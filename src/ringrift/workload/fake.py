@@ -86,16 +86,22 @@ def _play(job: JobSpec, ctx: JobContext) -> JobResult:
 
 
 def _export(job: JobSpec, ctx: JobContext) -> JobResult:
-    batches = tuple(dict.fromkeys(job.inputs.get("batches", ())))
-    games = sum(_games(batch, job, ctx) for batch in batches)
+    good: dict[str, int] = {}
+    bad: dict[str, Refused] = {}
+    for batch in job.inputs.get("batches", ()):
+        try:
+            good[batch] = _games(batch, job, ctx)
+        except Refused as refused:
+            bad[batch] = refused
+    games = sum(good.values())
     if not games:
-        raise Refused("the batches hold no samples")
+        raise next(iter(bad.values()), Refused("the batches hold no samples"))
     if not _pause(job, ctx):
         return JobResult(partial=True)
     samples = games * SAMPLES_PER_GAME
-    body = {"batches": batches, "games": games, "samples": samples, "variant": job.variant}
+    body = {"batches": tuple(good), "games": games, "samples": samples, "variant": job.variant}
     dataset = ctx.publish("samples", _sealed(body), {"samples": samples, "games": games})
-    return JobResult(outputs=(dataset,), metrics={"samples": samples})
+    return JobResult(outputs=(dataset,), metrics={"samples": samples}, refused=tuple(bad))
 
 
 def _train(job: JobSpec, ctx: JobContext) -> JobResult:

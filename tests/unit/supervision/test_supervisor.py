@@ -12,13 +12,10 @@ from ringrift.events.daemon import Failed
 from ringrift.events.node import Joined, Left
 from ringrift.kernel.errors import NotLeader, Unbound, UnknownName, Unreachable
 from ringrift.kernel.health import Health, Status
-from ringrift.kernel.settings import Settings, StoreSettings
-from ringrift.sim.loop import SimLoop, run
-from ringrift.store.open import open_store
+from ringrift.kernel.settings import Settings
 from ringrift.store.ports import Tx
 from ringrift.supervision.spec import Daemon, Restart
 from ringrift.supervision.supervisor import Supervisor
-from unit.kernel.hand import HandClock
 from unit.work.world import World, play
 from waiting import wait_until
 
@@ -346,36 +343,26 @@ def test_a_broken_store_is_everybodys_end(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def simulate(folder: Path, story: Callable[[World, SimLoop], Awaitable[None]]) -> None:
-    """Run *story* where time jumps, so that a long wait can be seen without being waited for."""
-
-    async def main(loop: SimLoop) -> None:
-        async with open_store(StoreSettings(path=str(folder / "store.db")), clock := HandClock()) as store:
-            await story(World(store, clock), loop)
-
-    run(1, main)
-
-
 def test_a_store_that_breaks_at_the_start_is_told_at_once(tmp_path: Path) -> None:
     """Nobody waits for the readiness of a daemon that has ended because the store is gone."""
 
-    async def story(world: World, loop: SimLoop) -> None:
+    async def story(world: World) -> None:
         async def body() -> None:
             raise Unreachable("the disk is gone")
 
         sup = supervisor(world)
         async with sup.run([ticking("one", body), ticking("two", body)], PARTS, "full"):
-            assert loop.time() < 1.0
+            assert asyncio.get_running_loop().time() < 1.0
             with pytest.raises(Unreachable):
                 await sup.broken
 
-    simulate(tmp_path, story)
+    play(tmp_path, story, simulated=True)
 
 
 def test_a_serving_daemon_that_ends_by_itself_has_failed(tmp_path: Path) -> None:
     """Who is to serve for as long as the node runs, and returns, is started again like any other that failed."""
 
-    async def story(world: World, loop: SimLoop) -> None:
+    async def story(world: World) -> None:
         runs, sup = count(), supervisor(world)
 
         async def body() -> None:
@@ -384,8 +371,8 @@ def test_a_serving_daemon_that_ends_by_itself_has_failed(tmp_path: Path) -> None
         async with sup.run([Daemon(name="server", run=body, serve=True, restart=QUICK)], PARTS, "full"):
             await wait_until(lambda: health(sup, "server").status is Status.UNHEALTHY, seconds=100.0)
 
-            assert loop.time() < 10.0
+            assert asyncio.get_running_loop().time() < 10.0
             assert next(runs) == 3
             assert health(sup, "server").reason.startswith("given up")
 
-    simulate(tmp_path, story)
+    play(tmp_path, story, simulated=True)

@@ -186,19 +186,19 @@ def test_a_renewed_lease_is_not_taken_back(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_a_node_that_starts_again_takes_back_only_its_own(tmp_path: Path) -> None:
-    """The children of an earlier life are dead; those of other nodes are not."""
+@pytest.mark.parametrize(("started", "attempts"), [(True, 1), (False, 0)])
+def test_a_node_takes_back_only_its_own(tmp_path: Path, started: bool, attempts: int) -> None:
+    """The children of an earlier life are dead, those of other nodes are not; on the way out no try is counted."""
 
     async def story(world: World) -> None:
         [mine] = await world.claim(job(1))
         await world.claim(job(2), node="there")
 
-        back = await world.desk().take_back_own()
+        back = await world.desk().take_back_own("started again", started=started)
 
         assert list(back) == [mine.job]
-        assert sorted((row.state, row.holder) for row in await world.jobs("claimed", "ready")) == [
-            ("claimed", "there"),
-            ("ready", None),
-        ]
+        first, second = await world.jobs()
+        assert (first.state, first.holder, first.attempts, first.error) == ("ready", None, attempts, "started again")
+        assert (second.state, second.holder) == ("claimed", "there")
 
     play(tmp_path, story)

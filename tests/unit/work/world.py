@@ -19,6 +19,7 @@ from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import BusSettings, StoreSettings
 from ringrift.pipeline.line import Line
 from ringrift.pipeline.records import load, save
+from ringrift.sim.loop import run as simulate
 from ringrift.store.open import open_store
 from ringrift.store.ports import JobRow, Lease, Store
 from ringrift.sync import ledger
@@ -100,15 +101,16 @@ class World:
         return self.scribe.wrap(event, source="test")
 
 
-def play(folder: Path, story: Callable[[World], Awaitable[T]]) -> T:
-    """Run *story* in a new world below *folder*; it must end in time."""
+def play(folder: Path, story: Callable[[World], Awaitable[T]], *, simulated: bool = False) -> T:
+    """Run *story* in a new world below *folder*; it must end in time.
 
-    async def main() -> T:
+    Simulated, the loop's time jumps from timer to timer: a long wait can be seen without being waited for.
+    """
+
+    async def main(_: object = None) -> T:
         clock = HandClock()
-        async with (
-            asyncio.timeout(STORY_SECONDS_MAX),
-            open_store(StoreSettings(path=str(folder / "store.db"), tx_seconds_max=5.0), clock) as store,
-        ):
+        settings = StoreSettings(path=str(folder / "store.db"), tx_seconds_max=5.0)
+        async with asyncio.timeout(None if simulated else STORY_SECONDS_MAX), open_store(settings, clock) as store:
             return await story(World(store, clock))
 
-    return asyncio.run(main())
+    return simulate(1, main) if simulated else asyncio.run(main())

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ class Trusting(Fake):
 
     def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
         try:
-            return super().run(job, ctx)
+            return replace(super().run(job, ctx), refused=())
         except Refused:
             return JobResult()
 
@@ -52,9 +53,12 @@ class Clumsy(Fake):
 
     def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
         try:
-            return super().run(job, ctx)
+            result = super().run(job, ctx)
         except Refused as refused:
             raise ValueError("what is this?") from refused
+        if result.refused:
+            raise ValueError("what is this?")
+        return result
 
 
 class Forgetful(Fake):

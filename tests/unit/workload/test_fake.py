@@ -280,12 +280,15 @@ def test_the_score_follows_the_difference_in_strength(tmp_path: Path, players: i
 
 
 def test_a_corrupt_batch_is_found_by_export(table: Table) -> None:
-    """fake_corrupt spoils the batch on the first attempt; export names it."""
-    bad = table.play(fake_corrupt="first")
+    """fake_corrupt spoils the batch on the first attempt; export leaves it out and names it, or refuses it alone."""
+    good, bad = table.play(), table.play(fake_corrupt="first")
 
+    result = table.run(table.job("export", inputs={"batches": [good.blob, bad.blob]}))
     with pytest.raises(Refused) as caught:
-        table.export(table.play(), bad)
+        table.export(bad)
 
+    assert result.refused == (bad.blob,)
+    assert result.outputs[0].blob == table.export(good).blob
     assert caught.value.blob == bad.blob
 
 

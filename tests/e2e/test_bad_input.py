@@ -1,0 +1,136 @@
+"""Wrong input on the command line: a line that names the thing, the value and the limit; and nothing changes."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.processes import Home, outlived
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("run", "--variants", "go19_2p"), "unknown variant 'go19_2p'; known: "),
+        (("run", "--variants", "hex8"), "variant 'hex8' is not valid"),
+        (("why", "chess_2p"), "unknown variant 'chess_2p'"),
+        (("run", "--set", "work.workload=chess"), "unknown workload 'chess'; known: fake"),
+        (("run", "--set", "work.slot=3"), "unknown setting 'work.slot'; known: "),
+        (("run", "--set", "work.slots=0"), "setting work.slots = 0 is not valid: must lie between 1 and 1024"),
+        (("run", "--set", "work.slots=many"), "setting work.slots = 'many' is not valid: Expected `int`"),
+        (("run", "--set", "work.slots"), "--set = 'work.slots' is not valid: must be KEY=VALUE"),
+        (("run", "--nodes", "0"), "--nodes = 0 is not valid: must lie between 1 and 64"),
+        (("run", "--iterations", "-1"), "--iterations = -1 is not valid: must be 0 or more"),
+        (("run", "--settings", "/nowhere.toml"), "setting settings file = '/nowhere.toml' is not valid: No such file"),
+        (("run", "--set", "node.id=a b"), "node.id 'a b' is not valid"),
+    ],
+)
+def test_wrong_input_is_named_and_changes_nothing(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
+    """Exit 2, one line without a traceback, and no store has been made."""
+    home = Home(tmp_path / "home", settings="")
+
+    code, output = home.run(*arguments)
+
+    assert code == 2, output
+    assert f"ringrift: {text}" in output.replace("ringrift: setting --", "ringrift: --")
+    assert "Traceback" not in output
+    assert not home.database.exists()
+
+
+def test_variables_have_their_effects(tmp_path: Path) -> None:
+    """Doctor shows what each variable sets, where every value comes from, and names a misspelt one."""
+    home = Home(tmp_path / "home", settings="")
+    given = {
+        "RINGRIFT_IS_COORDINATOR": "true", "RINGRIFT_COORDINATOR_DB": str(tmp_path / "other.db"),
+        "RINGRIFT_JOB_GRACE_PERIOD": "7", "RINGRIFT_DLQ_PATH": "x.db", "RINGRIFT_SLOTS": "3",
+    }  # fmt: skip
+    os.environ.update(given)
+    try:
+        code, output = home.run("doctor")
+    finally:
+        for name in given:
+            del os.environ[name]
+
+    rows = {line.split()[0]: line.split()[1:] for line in output.splitlines() if line.strip()}
+    assert code == 1
+    assert rows["node.profile"] == ['"coordinator"', "environment"]
+    assert rows["node.id"] == ['"a"', "environment"]
+    assert rows["store.path"] == [f'"{tmp_path / "other.db"}"', "environment"]
+    assert rows["work.grace_seconds"] == ["7.0", "environment"]
+    assert rows["work.slots"] == ["2", "default"]
+    assert "RINGRIFT_SLOTS is read by nothing here" in output
+    assert "RINGRIFT_DLQ_PATH" in output
+
+
+def test_a_wrong_flag_names_the_variable(tmp_path: Path) -> None:
+    """A variable that must be true or false and is neither is refused by its name."""
+    home = Home(tmp_path / "home", settings="")
+    os.environ["RINGRIFT_IS_COORDINATOR"] = "maybe"
+    try:
+        code, output = home.run("run")
+    finally:
+        del os.environ["RINGRIFT_IS_COORDINATOR"]
+
+    assert code == 2
+    assert "setting RINGRIFT_IS_COORDINATOR = 'maybe' is not valid: must be true or false" in output
+
+
+def test_a_run_that_nobody_would_coordinate_is_refused(tmp_path: Path) -> None:
+    """RINGRIFT_IS_COORDINATOR=false chooses a profile without roles: a run needs one with them, and says so."""
+    home = Home(tmp_path / "home", settings="")
+    os.environ["RINGRIFT_IS_COORDINATOR"] = "false"
+    try:
+        code, output = home.run("run", "--variants", "hex8_2p")
+    finally:
+        del os.environ["RINGRIFT_IS_COORDINATOR"]
+
+    assert code == 2
+    assert "one node must be coordinator or full" in output
+
+
+def test_debug_shows_what_happens(tmp_path: Path) -> None:
+    """RINGRIFT_DEBUG=true logs in detail to stderr."""
+    home = Home(tmp_path / "home")
+    os.environ["RINGRIFT_DEBUG"] = "true"
+    try:
+        _, loud = home.run("run", "--iterations", "1", "--variants", "hex8_2p")
+    finally:
+        del os.environ["RINGRIFT_DEBUG"]
+
+    assert " DEBUG " in loud
+    assert (home.path / "logs" / "ringrift.log").stat().st_size > 0
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one mebibyte."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True)
+    if mounted.returncode:
+        if os.environ.get("CI"):
+            pytest.fail("this machine cannot mount a small disk")
+        pytest.skip("needs the right to mount a small disk")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(small: Path) -> None:
+    """On a disk that fills up the run says so by name; with room again it goes on from where it stood."""
+    home = Home(small / "home")
+    process = home.start("run", "--iterations", "0", "--variants", "hex8_2p", "--plain")
+    full = not outlived(process, 20.0)
+    if not full:
+        process.kill()
+    output, _ = process.communicate()
+    before = home.lines()["hex8_2p"].counts
+
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+    code, again = home.run("run", "--iterations", "1", "--variants", "hex8_2p")
+
+    assert "no room left at" in output + (home.path / "logs" / "ringrift.log").read_text()
+    assert code == 0, again[-2000:]
+    assert home.lines()["hex8_2p"].counts.batches >= before.batches
+    assert home.unbalanced() == []

@@ -1,0 +1,104 @@
+"""Jobs that crash, hang, lie or run on, in real child processes: each costs a try, never the loop."""
+
+import json
+import os
+import signal
+
+import psutil
+import pytest
+
+from e2e.processes import QUICK, Home, outlived
+
+
+def _run(home: Home, params: str, iterations: str = "1") -> str:
+    (home.path / "ringrift.toml").write_text(f"{QUICK}[work.params]\n{params}\n")
+    code, output = home.run("run", "--iterations", iterations, "--variants", "hex8_2p", seconds=80)
+    assert code == 0, output[-3000:]
+    return output
+
+
+def test_a_crashing_worker_costs_one_try(home: Home) -> None:
+    """Jobs whose first try kills its process are done by the second."""
+    _run(home, "fake_crash = 'first'\nfake_every = 3")
+
+    tried = home.ask("SELECT max(attempts), sum(attempts > 1) FROM jobs WHERE state = 'done'")[0]
+    assert tried[0] == 2
+    assert tried[1] > 0
+
+
+def test_a_hanging_worker_loses_its_lease(home: Home) -> None:
+    """A job that stops reporting progress is killed and done again, and no worker is left behind."""
+    _run(home, "fake_hang = 'first'\nfake_stage = 'train'")
+
+    errors = home.ask("SELECT max(attempts) FROM jobs WHERE kind = 'train' AND state = 'done'")
+    assert errors[0][0] >= 2
+    assert home.orphans() == []
+
+
+def test_a_corrupt_batch_is_taken_out_and_reported(home: Home) -> None:
+    """An export refuses a batch whose games do not check, names it, and goes on without it."""
+    _run(home, "fake_corrupt = 'always'\nfake_every = 7\nfake_stage = 'play'", iterations="2")
+
+    lost = [json.loads(body) for (body,) in home.ask("SELECT body FROM log WHERE name = 'data.lost'")]
+    counts = home.lines()["hex8_2p"].counts
+    assert counts.lost == len(lost) > 0
+    assert counts.batches == counts.kept + counts.lost + len(home.lines()["hex8_2p"].pending)
+
+
+def test_a_model_with_nan_weights_is_never_promoted(home: Home) -> None:
+    """Verification refuses a model that is not finite, the candidate is rejected for it, and the loop goes on."""
+    _run(home, "fake_nan = 'always'\nfake_every = 2\nfake_stage = 'train'", iterations="2")
+
+    decisions = json.loads((home.path / "report.json").read_text())["decisions"]["hex8_2p"]
+    refused = [one for one in decisions if one["reason"].startswith("verify failed")]
+    assert refused
+    assert not any(one["promoted"] for one in refused)
+
+
+def test_a_poisoned_job_is_buried_with_its_reason(home: Home) -> None:
+    """A job that always crashes ends as dead with its error and tries, and self-play goes on beside it."""
+    params = "fake_crash = 'always'\nfake_every = 2\nfake_stage = 'play'\n[work.retry]\nfirst_seconds = 0.05"
+    output = _run(home, params, iterations="2")
+
+    dead = home.ask("SELECT attempts, error FROM jobs WHERE state = 'dead'")
+    told = home.ask("SELECT count(*) FROM log WHERE name = 'work.buried'")[0][0]
+    assert len(dead) == told > 0
+    assert all(attempts == 4 and "exit 13" in error for attempts, error in dead), dead
+    assert "gave up play after 4 tries" in output
+
+
+@pytest.mark.parametrize("grace", [1.0])
+def test_a_job_that_will_not_stop_is_killed_after_the_grace_period(home: Home, grace: float) -> None:
+    """SIGTERM, then SIGKILL after RINGRIFT_JOB_GRACE_PERIOD: the node ends in time and the job is ready again."""
+    settings = "[work.params]\nfake_hang = 'always'\nfake_stage = 'play'\n[work]\nlease_seconds = 60.0\n"
+    (home.path / "ringrift.toml").write_text(settings)
+    os.environ["RINGRIFT_JOB_GRACE_PERIOD"] = str(grace)
+    try:
+        process = home.start("run", "--iterations", "0", "--variants", "hex8_2p")
+    finally:
+        del os.environ["RINGRIFT_JOB_GRACE_PERIOD"]
+    assert outlived(process, 3.0), process.communicate()[0]
+    assert home.orphans()
+
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=grace * 3 + 5)
+
+    assert process.returncode == 143
+    assert home.orphans() == []
+    assert home.ask("SELECT count(*) FROM jobs WHERE state = 'claimed'") == [(0,)]
+    assert home.ask("SELECT count(*) FROM jobs WHERE kind = 'play' AND state = 'ready' AND attempts = 0")[0][0] > 0
+
+
+def test_workers_die_with_their_node(home: Home) -> None:
+    """SIGKILL to the node ends its busy workers by itself: they end when their pipe does."""
+    (home.path / "ringrift.toml").write_text("[work.params]\nfake_slow_seconds = 60.0\nfake_stage = 'play'\n")
+    process = home.start("run", "--iterations", "0", "--variants", "hex8_2p")
+    assert outlived(process, 3.0), process.communicate()[0]
+    workers = [psutil.Process(pid) for pid in home.orphans()]
+    assert workers
+
+    process.kill()
+    process.communicate()
+
+    _, alive = psutil.wait_procs(workers, timeout=5)
+    assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []

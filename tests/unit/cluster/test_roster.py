@@ -1,0 +1,93 @@
+"""A node is present while its beat moves, on the observer's own clock."""
+
+from pathlib import Path
+
+from ringrift.cluster.roster import SILENT_BEATS, NodeRecord, Roster
+from unit.work.world import World, play
+
+PATIENCE = SILENT_BEATS * 5.0
+
+
+async def names(roster: Roster) -> list[str]:
+    """The ids of those that are present."""
+    return [node.id for node in await roster.present()]
+
+
+def test_a_node_is_present_for_three_beats_after_its_last(tmp_path: Path) -> None:
+    """At first sight it counts; silent for three beats it does not; with the next beat it is back."""
+
+    async def story(world: World) -> None:
+        await world.beat("a")
+        seen = [await names(world.roster)]
+        for step in (PATIENCE - 0.1, 0.1, 100.0):
+            world.clock.seconds += step
+            seen.append(await names(world.roster))
+        await world.beat("a")
+        seen.append(await names(world.roster))
+
+        assert seen == [["a"], ["a"], [], [], ["a"]]
+
+    play(tmp_path, story)
+
+
+def test_a_beating_node_stays_and_a_silent_one_goes(tmp_path: Path) -> None:
+    """Nodes are watched apart, and everyone that ever spoke is remembered."""
+
+    async def story(world: World) -> None:
+        await world.beat("a")
+        await world.beat("b", profile="ephemeral", ephemeral=True)
+        await names(world.roster)
+        for _ in range(4):
+            world.clock.seconds += 5.0
+            await world.beat("a")
+            present = await names(world.roster)
+
+        assert present == ["a"]
+        everyone = await world.roster.everyone()
+        assert [(node.id, node.ephemeral) for node in everyone] == [("a", False), ("b", True)]
+
+    play(tmp_path, story)
+
+
+def test_a_new_observer_counts_everybody_at_first(tmp_path: Path) -> None:
+    """Who has just started cannot know who is silent: it waits for three beats like everyone."""
+
+    async def story(world: World) -> None:
+        await world.beat("a")
+        await names(world.roster)
+        world.clock.seconds += 100.0
+        fresh = Roster(world.store, world.clock, 5.0)
+
+        assert await names(world.roster) == []
+        assert await names(fresh) == ["a"]
+        world.clock.seconds += PATIENCE
+        assert await names(fresh) == []
+
+    play(tmp_path, story)
+
+
+def test_a_node_that_says_it_goes_is_gone_at_once(tmp_path: Path) -> None:
+    """Nobody waits for the silence of a node that took its leave."""
+
+    async def story(world: World) -> None:
+        await world.beat("a")
+        await world.roster.say(NodeRecord(id="a", profile="full", address="x", beat=1, gone=True))
+
+        assert await names(world.roster) == []
+        assert [node.gone for node in await world.roster.everyone()] == [True]
+
+    play(tmp_path, story)
+
+
+def test_a_beat_that_goes_back_is_a_beat(tmp_path: Path) -> None:
+    """A machine that was started again counts from 0; any change is a sign of life."""
+
+    async def story(world: World) -> None:
+        await world.roster.say(NodeRecord(id="a", profile="full", address="x", beat=900))
+        await names(world.roster)
+        world.clock.seconds += PATIENCE
+        await world.roster.say(NodeRecord(id="a", profile="full", address="x", beat=3))
+
+        assert await names(world.roster) == ["a"]
+
+    play(tmp_path, story)

@@ -1,0 +1,247 @@
+"""Daemons that react, called as the plain functions that they are, each in one transaction."""
+
+from pathlib import Path
+
+import msgspec
+
+from ringrift.bus.delivery import Reader
+from ringrift.daemons.fill import fill
+from ringrift.daemons.pipeline import pipeline
+from ringrift.daemons.redeliver import redeliver
+from ringrift.events.base import Envelope, Event
+from ringrift.events.node import Left
+from ringrift.events.pipeline import Moved, Opened
+from ringrift.events.work import Buried, PressureChanged
+from ringrift.jobs import Play
+from ringrift.kernel.errors import Retry
+from ringrift.kernel.settings import Policy
+from ringrift.kernel.watch import Watch
+from ringrift.pipeline.line import Line, Stage
+from ringrift.pipeline.records import verdicts_of
+from ringrift.store.ports import Delivery, Tx, Wanted
+from ringrift.work.limits import READY_HARD
+from unit.pipeline.story import POLICY, VARIANT, at, blob
+from unit.work.world import World, play
+
+MOVED = Moved(variant=VARIANT, stage="collecting", before="distributing")
+PRESSURE = PressureChanged(level="none", ready=0, claimed=0, limit=READY_HARD)
+
+
+async def fill_once(world: World, event: Event = MOVED, policy: Policy = POLICY) -> list[Play]:
+    """Let fill react to *event*; every Play job that waits afterwards."""
+    async with world.store.begin() as tx:
+        await fill(event, world.envelope(event), tx, policy=policy, ids=world.ids)
+    return [msgspec.json.decode(row.body, type=Play) for row in await world.jobs("ready") if row.kind == "play"]
+
+
+async def step(world: World, event: Event) -> None:
+    """Let the pipeline react to *event*."""
+    async with world.store.begin() as tx:
+        await pipeline(event, world.envelope(event), tx, policy=POLICY, ids=world.ids, scribe=world.scribe)
+
+
+def test_self_play_is_topped_up_and_not_more(tmp_path: Path) -> None:
+    """As many jobs are asked for as the policy keeps open, however often an event comes."""
+
+    async def story(world: World) -> None:
+        line = at(Stage.COLLECTING).line
+        await world.keep(line)
+
+        first = await fill_once(world)
+        await world.desk().claim({"play"}, 1)
+        again = await fill_once(world)
+
+        assert len(first) == POLICY.play_jobs_open
+        assert len(again) == POLICY.play_jobs_open - 1
+        assert {job.model for job in first} == {line.champion}
+        assert (await world.line(VARIANT)).plays == line.plays + POLICY.play_jobs_open
+
+    play(tmp_path, story)
+
+
+def test_a_line_that_wants_no_games_says_why(tmp_path: Path) -> None:
+    """A closed gate asks for nothing and leaves its verdict."""
+
+    async def story(world: World) -> None:
+        await world.keep(msgspec.structs.replace(at(Stage.COLLECTING).line, fresh=10_000))
+
+        assert await fill_once(world) == []
+        async with world.store.read() as view:
+            [verdict] = await verdicts_of(view, VARIANT)
+        assert (verdict.gate, verdict.allowed, verdict.rule) == ("fill", False, "games that wait for export")
+
+    play(tmp_path, story)
+
+
+def test_a_full_queue_stops_self_play_and_its_relief_starts_it_for_every_line(tmp_path: Path) -> None:
+    """Under hard pressure no line is filled; when the pressure is told to change, every line is."""
+
+    async def story(world: World) -> None:
+        line = at(Stage.COLLECTING).line
+        for variant in (VARIANT, "hex8_3p"):
+            await world.keep(msgspec.structs.replace(line, variant=variant))
+        async with world.store.begin() as tx:
+            await tx.enqueue([
+                Wanted(id=str(number), kind="match", variant="x_2p", key=str(number), body=b"{}")
+                for number in range(READY_HARD)
+            ])  # fmt: skip
+
+        assert await fill_once(world, PRESSURE) == []
+        async with world.store.begin() as tx:
+            await tx.cancel("")
+        assert len(await fill_once(world, PRESSURE)) == 2 * POLICY.play_jobs_open
+
+    play(tmp_path, story)
+
+
+def test_an_event_of_an_unknown_line_fills_nothing(tmp_path: Path) -> None:
+    """A line that was never opened is nobody's business."""
+
+    async def story(world: World) -> None:
+        assert await fill_once(world) == []
+
+    play(tmp_path, story)
+
+
+def test_the_pipeline_opens_a_line_and_moves_it(tmp_path: Path) -> None:
+    """Opening writes the line and its first job; a burial makes it again; a stranger's event writes nothing."""
+
+    async def story(world: World) -> None:
+        buried = Buried(variant=VARIANT, job="j", kind="train", key="", error="no", attempts=4)
+        await step(world, buried)
+        assert await world.jobs() == []
+
+        await step(world, Opened(variant=VARIANT, workload="fake"))
+        line = await world.line(VARIANT)
+        [train] = await world.jobs()
+        assert (line.stage, train.kind, train.state) == (Stage.STARTING, "train", "ready")
+
+        await step(world, msgspec.structs.replace(buried, key=train.key))
+        assert (await world.line(VARIANT)).tries == line.tries + 1
+
+    play(tmp_path, story)
+
+
+class Mailbox:
+    """A reader that fails as long as it is told to, and remembers what it took in."""
+
+    def __init__(self) -> None:
+        self.broken: Exception | None = ValueError("not today")
+        self.seen: list[str] = []
+
+    async def react(self, event: Event, envelope: Envelope, tx: Tx) -> None:
+        assert isinstance(event, Left)
+        if self.broken is not None:
+            raise self.broken
+        self.seen.append(event.node)
+
+    @property
+    def reader(self) -> Reader:
+        return Reader(name="mailbox", wants=frozenset({Left.name()}), react=self.react)
+
+
+async def deliveries(world: World) -> list[Delivery]:
+    """Every delivery that ever went wrong."""
+    async with world.store.read() as view:
+        return list(await view.deliveries(("parked", "dead", "done", "discarded"), 100))
+
+
+def test_a_parked_delivery_is_tried_again_when_its_pause_is_over(tmp_path: Path) -> None:
+    """Not before; a failure parks it for longer, a success ends it, and others are not delivered twice."""
+
+    async def story(world: World) -> None:
+        box, watch = Mailbox(), Watch()
+        courier = world.router.courier
+
+        async def look(after: float) -> tuple[str, int]:
+            world.clock.seconds += after
+            await redeliver(
+                store=world.store, router=world.router, readers={"mailbox": box.reader}, letter_watch=watch,
+                clock=world.clock,
+            )  # fmt: skip
+            [one] = await deliveries(world)
+            return one.state, one.attempts
+
+        await world.router.publish(Left(node="a"))
+        place = await courier.take(box.reader, await courier.enrol(box.reader))
+        box.broken = None
+        await world.router.publish(Left(node="b"))
+        await courier.take(box.reader, place)
+        assert box.seen == ["b"]
+
+        box.broken = Retry(after=5.0)
+        assert await look(0.0) == ("parked", 1)
+        assert await look(59.9) == ("parked", 1)
+        assert await look(0.1) == ("parked", 2)
+        box.broken = None
+        assert await look(0.0) == ("parked", 2)
+        assert await look(5.0) == ("done", 3)
+        assert await look(1000.0) == ("done", 3)
+        assert box.seen == ["b", "a"]
+
+    play(tmp_path, story)
+
+
+def test_letters_of_a_reader_that_is_not_here_wait_for_it(tmp_path: Path) -> None:
+    """What another node's reader could not take is left to that reader."""
+
+    async def story(world: World) -> None:
+        box = Mailbox()
+        courier = world.router.courier
+        await world.router.publish(Left(node="a"))
+        await courier.take(box.reader, await courier.enrol(box.reader))
+        watch = Watch()
+
+        for _ in range(2):
+            await redeliver(store=world.store, router=world.router, readers={}, letter_watch=watch, clock=world.clock)
+            world.clock.seconds += 1000.0
+
+        [one] = await deliveries(world)
+        assert (one.state, one.attempts) == ("parked", 1)
+
+    play(tmp_path, story)
+
+
+def test_letters_that_nobody_takes_do_not_hold_up_the_others(tmp_path: Path) -> None:
+    """However many old letters wait for a reader that is gone, a newer one of a reader that is here is tried."""
+
+    async def story(world: World) -> None:
+        box, watch = Mailbox(), Watch()
+        box.broken = None
+        await world.router.publish_many([Left(node=str(number)) for number in range(101)])
+        gone = [("gone", number) for number in range(1, 101)]
+        async with world.store.begin() as tx:
+            await tx.park([
+                Delivery(
+                    reader=reader, position=position, state="parked", attempts=1, pause=60.0, error="no", first=0.0,
+                    last=0.0,
+                )
+                for reader, position in [*gone, ("mailbox", 101)]
+            ])  # fmt: skip
+
+        for _ in range(2):
+            await redeliver(
+                store=world.store, router=world.router, readers={"mailbox": box.reader}, letter_watch=watch,
+                clock=world.clock,
+            )  # fmt: skip
+            world.clock.seconds += 60.0
+
+        assert box.seen == ["100"]
+
+    play(tmp_path, story)
+
+
+def test_a_line_of_another_workload_is_not_mixed_up(tmp_path: Path) -> None:
+    """Lines are kept by variant, each with its own champion."""
+
+    async def story(world: World) -> None:
+        ours = at(Stage.COLLECTING).line
+        theirs = Line(variant="hex8_3p", workload="other", players=3, stage=Stage.COLLECTING, champion=blob("x"), generation=0)
+        for line in (ours, theirs):
+            await world.keep(line)
+
+        jobs = await fill_once(world, PRESSURE)
+
+        assert {(job.variant, job.model) for job in jobs} == {(VARIANT, ours.champion), ("hex8_3p", blob("x"))}
+
+    play(tmp_path, story)

@@ -1,0 +1,211 @@
+"""Daemons that tick, called as the plain functions that they are."""
+
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from ringrift.blobs.folder import FolderBlobs
+from ringrift.cluster.leadership import Roles
+from ringrift.cluster.roster import NodeRecord
+from ringrift.daemons.beat import beat
+from ringrift.daemons.elect import elect
+from ringrift.daemons.gauge import gauge
+from ringrift.daemons.replicate import replicate
+from ringrift.daemons.sweep import sweep
+from ringrift.events.node import Left
+from ringrift.events.work import PressureChanged
+from ringrift.jobs import STAGE, Sync
+from ringrift.kernel.errors import NotLeader
+from ringrift.kernel.settings import Replicas, StoreSettings
+from ringrift.pipeline.line import Stage
+from ringrift.store.ports import Wanted
+from ringrift.work.limits import READY_HARD, READY_SOFT
+from unit.pipeline.story import VARIANT, at
+from unit.work.world import World, play
+
+
+async def enqueue(world: World, count: int) -> None:
+    """Let *count* more jobs wait."""
+    async with world.store.begin() as tx:
+        await tx.enqueue([
+            Wanted(id=(id := world.ids.next()), kind="play", variant=VARIANT, key=id, body=b"{}") for _ in range(count)
+        ])  # fmt: skip
+
+
+def test_a_beat_shows_that_the_node_lives(tmp_path: Path) -> None:
+    """Each beat writes the node's record with another number."""
+
+    async def story(world: World) -> None:
+        record = NodeRecord(id="here", profile="full", address="/blobs", beat=0, ephemeral=True)
+        beats = []
+        for _ in range(3):
+            world.clock.seconds += 5.0
+            await beat(roster=world.roster, record=record, clock=world.clock)
+            [found] = await world.roster.everyone()
+            beats.append(found.beat)
+
+        assert len(set(beats)) == 3
+        assert msgspec.structs.replace(found, beat=0) == record
+
+    play(tmp_path, story)
+
+
+def test_an_election_takes_what_is_free(tmp_path: Path) -> None:
+    """The daemon is one look of the node's roles."""
+
+    async def story(world: World) -> None:
+        roles = Roles("here", world.store, world.clock, ("fill",), 15.0)
+
+        await elect(roles=roles)
+
+        assert roles.holds("fill")
+
+    play(tmp_path, story)
+
+
+def test_pressure_is_told_only_when_it_changes(tmp_path: Path) -> None:
+    """A look at an unchanged level says nothing, also after a restart; each change of level says so once."""
+
+    async def story(world: World) -> None:
+        roles = await world.roles()
+
+        async def look() -> list[tuple[str, int]]:
+            await gauge(store=world.store, scribe=world.scribe, roles=roles)
+            return [(said.level, said.ready) for said in await world.told(PressureChanged)]
+
+        assert await look() == []
+        await enqueue(world, READY_SOFT)
+        assert await look() == [("soft", READY_SOFT)]
+        await enqueue(world, 1)
+        assert await look() == [("soft", READY_SOFT)]
+        async with world.store.begin() as tx:
+            await tx.cancel("")
+        assert (await look())[1:] == [("none", 0)]
+        assert (await world.told(PressureChanged))[0].limit == READY_HARD
+
+    play(tmp_path, story)
+
+
+def test_a_gauge_whose_term_is_over_says_nothing(tmp_path: Path) -> None:
+    """Another node measures now."""
+
+    async def story(world: World) -> None:
+        roles = await world.roles()
+        await roles.resign()
+
+        with pytest.raises(NotLeader):
+            await gauge(store=world.store, scribe=world.scribe, roles=roles)
+
+    play(tmp_path, story)
+
+
+async def replicated(world: World, copies_min: int = 2) -> list[Sync]:
+    """The copies that the daemon asks for in one look."""
+    await replicate(
+        store=world.store, roster=world.roster, roles=await world.roles(), replicas=Replicas(copies_min=copies_min),
+        ids=world.ids, clock=world.clock,
+    )  # fmt: skip
+    return [msgspec.json.decode(row.body, type=Sync) for row in await world.jobs("ready")]
+
+
+def test_what_has_too_few_copies_is_asked_for(tmp_path: Path) -> None:
+    """A champion with one copy gets a Sync from its holder; asked again while that is alive, it is the same one."""
+
+    async def story(world: World) -> None:
+        line = at(Stage.COLLECTING, rounds=0).line
+        assert line.champion is not None
+        await world.keep(line)
+        for node in ("a", "b"):
+            await world.beat(node)
+        await world.hold(line.champion, "a")
+
+        wanted = [Sync(variant=VARIANT, blob=line.champion, kind_of="model", source="a", priority=STAGE)]
+        assert await replicated(world) == wanted
+        assert await replicated(world) == wanted
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("holders", "present"), [(("a", "b"), ("a", "b", "c")), ((), ("a", "b")), (("a",), ("a",))], ids=str
+)
+def test_what_has_enough_copies_is_left_alone(
+    tmp_path: Path, holders: tuple[str, ...], present: tuple[str, ...]
+) -> None:
+    """Enough copies, no copy at all, or no second node to put one on: nothing is asked for."""
+
+    async def story(world: World) -> None:
+        line = at(Stage.COLLECTING, rounds=0).line
+        assert line.champion is not None
+        await world.keep(line)
+        for node in present:
+            await world.beat(node)
+        await world.hold(line.champion, *holders)
+
+        assert await replicated(world) == []
+
+    play(tmp_path, story)
+
+
+def test_a_copy_on_a_node_that_fell_silent_does_not_count(tmp_path: Path) -> None:
+    """When a machine is gone for good, what it held is copied again from those that are left."""
+
+    async def story(world: World) -> None:
+        line = at(Stage.COLLECTING, rounds=0).line
+        assert line.champion is not None
+        await world.keep(line)
+        for node in ("a", "b", "c"):
+            await world.beat(node)
+        await world.hold(line.champion, "a", "b")
+        assert await replicated(world) == []
+        world.clock.seconds += 100.0
+        for node in ("b", "c"):
+            await world.beat(node)
+
+        [wanted] = await replicated(world)
+
+        assert (wanted.blob, wanted.source) == (line.champion, "b")
+
+    play(tmp_path, story)
+
+
+def test_a_sweep_drops_old_events_and_corrupt_files(tmp_path: Path) -> None:
+    """The log keeps its last events, a file that does not hash to its name is set aside and struck off the ledger."""
+
+    async def story(world: World) -> None:
+        blobs = FolderBlobs(tmp_path / "blobs")
+        good, bad = await blobs.put([b"good", b"bad"])
+        for blob in (good, bad):
+            await world.hold(blob, "here", "far")
+        blobs.folder.path(bad).write_bytes(Random(7).randbytes(3))
+        await world.router.publish_many([Left(node=str(number)) for number in range(150)])
+        settings = StoreSettings(log_events_max=100)
+
+        await sweep(store=world.store, blobs=blobs, node_id="here", store_settings=settings)
+
+        assert [event.node for event in await world.told()] == [str(number) for number in range(50, 150)]
+        assert await blobs.names() == [good]
+        assert await world.holders(good) == ["far", "here"]
+        assert await world.holders(bad) == ["far"]
+
+    play(tmp_path, story)
+
+
+def test_a_sweep_spares_what_a_reader_still_needs(tmp_path: Path) -> None:
+    """However old, an event stays until every durable reader has taken it in."""
+
+    async def story(world: World) -> None:
+        await world.router.publish_many([Left(node=str(number)) for number in range(150)])
+        async with world.store.begin() as tx:
+            await tx.enrol("slow", 10)
+
+        await sweep(
+            store=world.store, blobs=FolderBlobs(tmp_path / "blobs"), node_id="here",
+            store_settings=StoreSettings(log_events_max=100),
+        )  # fmt: skip
+
+        assert len(await world.told()) == 140
+
+    play(tmp_path, story)

@@ -1,0 +1,74 @@
+"""A step of the machine is carried out whole: line, jobs, events, verdicts and decision."""
+
+from pathlib import Path
+
+import msgspec
+
+from ringrift.events import model, pipeline
+from ringrift.kernel.verdict import Verdict
+from ringrift.pipeline.line import Stage
+from ringrift.pipeline.machine import advance
+from ringrift.pipeline.records import carry_out, decisions_of, lines, load, note, save, verdicts_of
+from unit.pipeline.story import POLICY, VARIANT, at, result
+from unit.work.world import World, play
+
+
+def test_a_step_is_carried_out_whole(tmp_path: Path) -> None:
+    """A promotion writes the line, cancels the match, asks for the distribution, says it and keeps the evidence."""
+
+    async def story(world: World) -> None:
+        tale = at(Stage.EVALUATING, rounds=0)
+        matches = [job for job in tale.alive.values() if job.kind() == "match"]
+        await world.desk().ask(matches)
+        tale.finish("match")
+        step = advance(tale.line, result(tale.pop("match")), POLICY, 50.0)
+        cause = world.envelope(pipeline.Opened(variant=VARIANT, workload="fake"))
+
+        async with world.store.begin() as tx:
+            await carry_out(tx, step, cause, ids=world.ids, scribe=world.scribe)
+
+        async with world.store.read() as view:
+            assert await load(view, VARIANT) == step.line
+            assert await lines(view) == [step.line]
+            assert await decisions_of(view, VARIANT) == [step.decision]
+            gates = {str(verdict.gate) for verdict in await verdicts_of(view, VARIANT)}
+            [moved, promoted] = await view.read(0, 10)
+        assert gates == {"evaluating", "distributing"}
+        assert [(row.kind, row.state) for row in await world.jobs()] == [
+            ("match", "cancelled"), ("match", "cancelled"), ("distribute", "ready"),
+        ]  # fmt: skip
+        assert (moved.name, promoted.name) == (pipeline.Moved.name(), model.Promoted.name())
+        assert (promoted.cause, promoted.correlation, promoted.source) == (cause.id, cause.correlation, "pipeline")
+
+    play(tmp_path, story)
+
+
+def test_a_wait_keeps_its_beginning_in_the_store(tmp_path: Path) -> None:
+    """A verdict that only moves its value is dated back to the first of its kind."""
+
+    async def story(world: World) -> None:
+        first = Verdict(gate="fill", allowed=False, rule="games", value=1, limit=9, since=100.0)
+        later = msgspec.structs.replace(first, value=5, since=200.0)
+        other = msgspec.structs.replace(first, allowed=True, value=9, since=300.0)
+        found = []
+        for said in (first, later, other):
+            async with world.store.begin() as tx:
+                await note(tx, VARIANT, (said,))
+            async with world.store.read() as view:
+                found += await verdicts_of(view, VARIANT)
+
+        assert [(verdict.value, verdict.since) for verdict in found] == [(1, 100.0), (5, 100.0), (9, 300.0)]
+
+    play(tmp_path, story)
+
+
+def test_a_line_that_was_never_opened_is_none(tmp_path: Path) -> None:
+    """Asking for an unknown variant is no error."""
+
+    async def story(world: World) -> None:
+        async with world.store.begin() as tx:
+            assert await load(tx, VARIANT) is None
+            await save(tx, at(Stage.COLLECTING).line)
+            assert (await load(tx, VARIANT)) == at(Stage.COLLECTING).line
+
+    play(tmp_path, story)

@@ -1,0 +1,47 @@
+"""Copies go where they are missing, here first, and never where one is already."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ringrift.sync.plan import Place, targets
+
+NODES = st.sampled_from(["a", "b", "c", "d", "e", "f"])
+PLACES = st.lists(st.builds(Place, node=NODES, durable=st.booleans()), max_size=6, unique_by=lambda place: place.node)
+
+
+@settings(max_examples=60)
+@given(st.sets(NODES), PLACES, NODES, st.integers(1, 8))
+def test_copies_go_where_they_are_missing(holders: set[str], places: list[Place], here: str, copies_min: int) -> None:
+    """Whoever is there and holds what: no holder gets one, nobody twice, and as many as are missing if there is room."""
+    chosen = targets(holders, places, here, copies_min)
+
+    present = {place.node for place in places}
+    missing = max(copies_min - len(present & holders), 0)
+    assert set(chosen) <= present - holders
+    assert len(set(chosen)) == len(chosen) == min(missing, len(present - holders))
+    assert not chosen or here not in present - holders or chosen[0] == here
+    durable = {place.node for place in places if place.durable}
+    others = [node in durable for node in chosen if node != here]
+    assert others == sorted(others, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("holders", "here", "copies_min", "expected"),
+    [
+        ((), "b", 2, ["b", "a"]),
+        ((), "x", 2, ["a", "b"]),
+        (("a",), "b", 2, ["b"]),
+        (("a", "b"), "b", 2, []),
+        ((), "b", 9, ["b", "a", "c"]),
+        (("gone", "away"), "b", 2, ["b", "a"]),
+        (("a",), "c", 2, ["c"]),
+    ],
+)
+def test_this_node_comes_first_then_durable_ones(
+    holders: tuple[str, ...], here: str, copies_min: int, expected: list[str]
+) -> None:
+    """Holders that are not present do not count, and a machine that may vanish comes last unless it is this one."""
+    places = [Place(node="c", durable=False), Place(node="b"), Place(node="a")]
+
+    assert targets(holders, places, here, copies_min) == expected

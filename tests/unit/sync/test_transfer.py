@@ -1,0 +1,167 @@
+"""A blob comes from whoever has a good copy, and whoever has none is struck off."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ringrift.blobs.folder import FolderBlobs
+from ringrift.kernel.errors import NoRoute
+from ringrift.sync.transfer import UNREACHABLE, Transfer
+from unit.work.world import World, play
+
+
+class Nodes:
+    """Folders of three nodes, and which of them answer."""
+
+    def __init__(self, root: Path) -> None:
+        self.folders = {name: FolderBlobs(root / name) for name in ("here", "near", "far")}
+        self.silent: set[str] = set()
+
+    async def reach(self, node: str) -> FolderBlobs:
+        if node in self.silent or node not in self.folders:
+            raise NoRoute(node, [UNREACHABLE])
+        return self.folders[node]
+
+    async def put(self, data: bytes, *nodes: str) -> str:
+        for node in nodes:
+            [blob] = await self.folders[node].put([data])
+        return blob
+
+    def damage(self, node: str, blob: str) -> None:
+        path = self.folders[node].folder.path(blob)
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
+
+    async def have(self, blob: str) -> Sequence[str]:
+        return [name for name, folder in self.folders.items() if await folder.have([blob])]
+
+
+def told(folder: Path, story: Callable[[World, Nodes, Transfer], object]) -> None:
+    """Run *story* with three nodes, of which this one is "here"."""
+
+    async def whole(world: World) -> None:
+        nodes = Nodes(folder)
+        await story(world, nodes, Transfer("here", world.store, nodes.folders["here"], nodes.reach))
+
+    play(folder, whole)
+
+
+def test_a_blob_is_fetched_once(tmp_path: Path) -> None:
+    """It comes from a holder, is written down, moves its bytes once, and is there the next time."""
+
+    async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
+        blob = await nodes.put(b"games", "far")
+        await world.hold(blob, "far")
+        moves: list[int] = []
+
+        await transfer.fetch([blob], lambda: moves.append(1))
+        await transfer.fetch([blob], lambda: moves.append(1))
+
+        assert await nodes.have(blob) == ["here", "far"]
+        assert await world.holders(blob) == ["far", "here"]
+        assert moves == [1]
+        assert await transfer.copy(blob, "here") == 0
+        assert await transfer.copy(blob, "near") == 5
+
+    told(tmp_path, story)
+
+
+@pytest.mark.parametrize("fault", ["corrupt", "absent"])
+def test_the_second_holder_helps_when_the_first_cannot(tmp_path: Path, fault: str) -> None:
+    """A corrupt or missing copy is struck off the ledger, and the next holder's good one is taken."""
+
+    async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
+        blob = await nodes.put(b"a model", "near", "far")
+        await world.hold(blob, "far", "near")
+        if fault == "corrupt":
+            nodes.damage("far", blob)
+        else:
+            nodes.folders["far"].folder.path(blob).unlink()
+
+        await transfer.fetch([blob])
+
+        assert await nodes.have(blob) == ["here", "near"]
+        assert await world.holders(blob) == ["here", "near"]
+
+    told(tmp_path, story)
+
+
+def test_a_holder_that_does_not_answer_is_passed_over_but_not_struck_off(tmp_path: Path) -> None:
+    """Silence proves nothing: the ledger keeps what the node may hold still."""
+
+    async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
+        blob = await nodes.put(b"a model", "near", "far")
+        await world.hold(blob, "far", "near")
+        nodes.silent = {"far"}
+
+        await transfer.fetch([blob])
+
+        assert await world.holders(blob) == ["far", "here", "near"]
+
+    told(tmp_path, story)
+
+
+def test_without_a_good_copy_there_is_no_route(tmp_path: Path) -> None:
+    """The error names the blob and everyone that was tried, and nothing half-done is left behind."""
+
+    async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
+        blob = await nodes.put(b"a model", "near", "far")
+        await world.hold(blob, "far", "near")
+        nodes.damage("far", blob)
+        nodes.damage("near", blob)
+
+        with pytest.raises(NoRoute) as lost:
+            await transfer.fetch([blob])
+        with pytest.raises(NoRoute, match="no known holder"):
+            await transfer.fetch([blob])
+
+        assert (lost.value.blob, lost.value.tried) == (blob, ("far", "near"))
+        assert await nodes.have(blob) == []
+        assert await world.holders(blob) == []
+        assert list((tmp_path / "here" / "tmp").iterdir()) == []
+
+    told(tmp_path, story)
+
+
+def test_the_source_is_tried_first_even_if_the_ledger_does_not_know_it(tmp_path: Path) -> None:
+    """Who made a blob has it before anybody has written that down."""
+
+    async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
+        blob = await nodes.put(b"fresh games", "near")
+
+        size = await transfer.copy(blob, "here", source="near")
+
+        assert size == 11
+        assert await world.holders(blob) == ["here"]
+
+    told(tmp_path, story)
+
+
+def test_a_copy_can_be_brought_to_another_node(tmp_path: Path) -> None:
+    """This node sends what it has, and the ledger learns of it."""
+
+    async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
+        blob = await nodes.put(b"champion", "here")
+
+        await transfer.copy(blob, "far", source="here")
+
+        assert await nodes.have(blob) == ["here", "far"]
+        assert await world.holders(blob) == ["far"]
+
+    told(tmp_path, story)
+
+
+def test_holders_are_asked_and_the_ledger_is_put_right(tmp_path: Path) -> None:
+    """Those that have it count, those that answer without it are struck off, those that are silent stay written down."""
+
+    async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
+        blob = await nodes.put(b"games", "here")
+        await world.hold(blob, "near", "far")
+        nodes.silent = {"far"}
+
+        have = await transfer.verified_holders(blob, ["here"])
+
+        assert have == ["here"]
+        assert await world.holders(blob) == ["far", "here"]
+
+    told(tmp_path, story)
