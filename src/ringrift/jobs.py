@@ -146,9 +146,10 @@ def encode(job: Job) -> bytes:
         raise InvalidWork("priority", job.priority, f"{PRIORITY_MIN} … {PRIORITY_MAX}, whole")
     if type(job.seed) is not int or not 0 <= job.seed < 2**63:
         raise InvalidWork("seed", job.seed, "0 … 2^63-1, whole")
-    for field in ("games", "count"):
-        if (number := getattr(job, field, 1)) < 1:
-            raise InvalidWork(field, number, "at least 1")
+    for field, least in (("games", 1), ("count", 1), ("first", 0), ("generation", 0)):
+        number = getattr(job, field, least)
+        if type(number) is not int or number < least:
+            raise InvalidWork(field, number, f"at least {least}, whole")
     return msgspec.json.encode(job)
 
 

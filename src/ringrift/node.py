@@ -15,7 +15,7 @@ from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.daemons import COORDINATES, DAEMONS, ROLES
 from ringrift.events.node import Joined, Left
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import NoRoute, TransferError
+from ringrift.kernel.errors import NodeAway, TransferError
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import Policy, Replicas, Settings, StoreSettings
 from ringrift.kernel.watch import Watch
@@ -25,7 +25,7 @@ from ringrift.store.ports import Store
 from ringrift.supervision.spec import Daemon
 from ringrift.supervision.supervisor import Supervisor
 from ringrift.sync import ledger
-from ringrift.sync.transfer import UNREACHABLE, Reach, Transfer
+from ringrift.sync.transfer import Reach, Transfer
 from ringrift.work.crew import Crew
 from ringrift.work.desk import StoreDesk
 from ringrift.work.launch.ports import Launch
@@ -145,7 +145,7 @@ def _reach_by(roster: Roster) -> Reach:
     async def reach(node: str) -> Blobs:
         known = {record.id: record for record in await roster.everyone()}
         if node not in known:
-            raise NoRoute(node, [UNREACHABLE])
+            raise NodeAway(node)
         return open_blobs(known[node].address)
 
     return reach

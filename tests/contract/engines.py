@@ -47,6 +47,22 @@ def run(story: Awaitable[T]) -> T:
     return asyncio.run(in_time())
 
 
+class Door:
+    """Stands between the store and its COMMITs: counts them, and holds them back while it is shut."""
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+        self.opened.set()
+        self.commits = 0
+
+    async def offload(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Run *call* here, a COMMIT only while the door is open."""
+        if args == ("COMMIT",):
+            await self.opened.wait()
+            self.commits += 1
+        return call(*args)
+
+
 async def settle() -> None:
     """Let everything run that can."""
     for _ in range(20):

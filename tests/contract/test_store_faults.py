@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.engines import Engine, append, logged, put, recorded, run
+from contract.engines import Door, Engine, append, delivery, envelope, logged, put, recorded, run, settle
 from ringrift.kernel.errors import NoRoom, StoreError, Unreachable
 from ringrift.sim.disk import Disk
 from ringrift.store.ports import Store
@@ -226,20 +226,40 @@ def test_a_failed_sync_stops_the_store(on_lossy: Engine) -> None:
 
 
 def test_who_waits_when_the_store_stops_is_told(on_lossy: Engine) -> None:
-    """Transactions that were queued behind a failed COMMIT end with our error instead of waiting for ever."""
+    """Transactions that are queued behind a COMMIT that fails end with our error instead of waiting for ever."""
     disk = disk_of(on_lossy)
 
-    async def story(store: Store) -> list[object]:
-        await append(store, "a")
-        disk.fail_sync = 1
-        first = asyncio.create_task(append(store, "b"))
-        queued: list[asyncio.Task[object]] = []
-        first.add_done_callback(lambda _: queued.extend(asyncio.create_task(write(store)) for _ in range(3)))
-        answers: list[object] = [*await asyncio.gather(first, return_exceptions=True)]
-        await asyncio.sleep(0)
-        return answers + await asyncio.gather(*queued, return_exceptions=True)
+    async def story() -> list[object]:
+        door = Door()
+        async with on_lossy.open(offload=door.offload) as store:
+            await append(store, "a")
+            door.opened.clear()
+            disk.fail_sync = 1
+            writing = [asyncio.create_task(append(store, "b"))]
+            await settle()
+            writing += [asyncio.create_task(append(store, id)) for id in "cde"]
+            await settle()
+            door.opened.set()
+            return [*await asyncio.gather(*writing, return_exceptions=True)]
 
-    assert [type(answer) for answer in on_lossy.run(story)] == [Unreachable] * 4
+    assert [type(answer) for answer in run(story())] == [Unreachable] * 4
+
+
+def test_a_value_that_cannot_be_stored_is_no_reason_to_stop(engine: Engine) -> None:
+    """A value that breaks a rule of the schema is refused as such, alone, and not as if the store were gone."""
+
+    async def story(store: Store) -> tuple[bool, list[str]]:
+        async def park() -> None:
+            async with store.begin() as tx:
+                await tx.append([envelope("with-it")])
+                await tx.park([delivery("reader", 1, "no such state")])
+
+        with pytest.raises(StoreError) as refused:
+            await park()
+        await append(store, "a")
+        return isinstance(refused.value, Unreachable), await logged(store)
+
+    assert engine.run(story) == (False, ["a"])
 
 
 def test_a_store_without_power_says_so(on_lossy: Engine) -> None:

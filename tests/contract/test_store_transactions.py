@@ -1,33 +1,15 @@
 """Transactions: bodies run alone, commit together, fail apart, wait in a bounded queue and cannot hold it up."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from contract.engines import Engine, append, envelope, logged, put, recorded, run, settle
+from contract.engines import Door, Engine, append, envelope, logged, put, recorded, run, settle
 from ringrift.kernel.errors import Backpressure, RingriftError
 from ringrift.store.ports import Put, Store
 from waiting import wait_until
 
 TX_SECONDS = 0.05
-
-
-class Door:
-    """Stands between the store and its COMMITs: counts them, and holds them back while it is shut."""
-
-    def __init__(self) -> None:
-        self.opened = asyncio.Event()
-        self.opened.set()
-        self.commits = 0
-
-    async def offload(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Run *call* here, a COMMIT only while the door is open."""
-        if args == ("COMMIT",):
-            await self.opened.wait()
-            self.commits += 1
-        return call(*args)
 
 
 async def hang(store: Store, entered: asyncio.Event | None = None) -> None:

@@ -103,9 +103,7 @@ def test_a_seed_is_a_whole_number_of_63_bits(seed: object) -> None:
         jobs.encode(msgspec.structs.replace(EXAMPLES[0], seed=seed))
 
 
-@pytest.mark.parametrize(
-    ("job", "field"), [(EXAMPLES[0], "games"), (EXAMPLES[5], "count")], ids=["play", "match"]
-)
+@pytest.mark.parametrize(("job", "field"), [(EXAMPLES[0], "games"), (EXAMPLES[5], "count")], ids=["play", "match"])
 @pytest.mark.parametrize("number", [0, -1, True, 1.5, math.nan])
 def test_a_job_asks_for_a_whole_number_of_things(job: Job, field: str, number: object) -> None:
     """A job for no games, half a game or a truth value of games is refused: no worker could read it."""
@@ -136,7 +134,9 @@ def test_an_unknown_kind_is_named_with_the_known_ones() -> None:
     assert unknown.value.known == tuple(sorted(job.kind() for job in JOBS))
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b'{"type":"play"}', b'{"type":"train","variant":"v","generation":0}', b"[]"])
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b'{"type":"play"}', b'{"type":"train","variant":"v","generation":0}', b"[]"]
+)
 def test_a_body_that_is_no_such_job_is_refused(body: bytes) -> None:
     """Bytes of another job, or of none, are an invalid payload."""
     with pytest.raises(InvalidPayload):

@@ -8,8 +8,8 @@ import asyncio
 import errno
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,11 +34,18 @@ class Folder:
     def put(self, data: bytes) -> str:
         """Store *data*; its name.  Raises NoRoom."""
         blob = hashlib.sha256(data).hexdigest()
-        if not self.path(blob).exists():
+        if not self._whole(blob):
             with self.incoming(blob) as part:
                 part.write(data)
                 part.keep()
         return blob
+
+    def _whole(self, blob: str) -> bool:
+        """Whether *blob* is here and undamaged: what is there is not always what was once written."""
+        try:
+            return _digest(self.path(blob)) == blob
+        except FileNotFoundError:
+            return False
 
     def incoming(self, blob: str) -> "Incoming":
         """A place to write *blob* to before it gets its name."""
@@ -82,29 +89,28 @@ class Incoming:
 
     def __enter__(self) -> "Incoming":
         failpoint("blobs.before_write")
-        for folder in (self._part.parent, self._shelf):
-            if not folder.is_dir():
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                _flush_folder(folder.parent)
-        self._descriptor = os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with _room(self._folder.root):
+            for folder in (self._part.parent, self._shelf):
+                if not folder.is_dir():
+                    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    _flush_folder(folder.parent)
+            self._descriptor = os.open(self._part, flags, 0o600)
         return self
 
     def write(self, data: bytes) -> None:
         """Add *data*.  Raises NoRoom."""
         view = memoryview(data)
-        try:
+        with _room(self._folder.root):
             while view:
                 view = view[os.write(self._descriptor, view) :]
-        except OSError as full:
-            if full.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise NoRoom(str(self._folder.root)) from full
-            raise
         self.size += len(data)
 
     def keep(self) -> None:
         """Give the file its name, durably.  Raises Corrupt if it is not what it should be."""
         failpoint("blobs.before_fsync")
-        os.fsync(self._descriptor)
+        with _room(self._folder.root):
+            os.fsync(self._descriptor)
         # Read back what is really there, not what we meant to write.
         if _digest(self._part) != self._blob:
             raise Corrupt(self._blob, "what was received")
@@ -115,9 +121,10 @@ class Incoming:
         failpoint("blobs.after_write")
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
-        with suppress(FileNotFoundError):
-            os.unlink(self._part)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            with suppress(FileNotFoundError):
+                os.unlink(self._part)
 
 
 class FolderBlobs:
@@ -136,11 +143,12 @@ class FolderBlobs:
                 yield chunk
 
     async def write(self, blob: str, chunks: AsyncIterator[bytes]) -> int:
-        part = await asyncio.to_thread(self.folder.incoming(blob).__enter__)
+        part = self.folder.incoming(blob)
         try:
+            await _to_its_end(part.__enter__)
             async for chunk in chunks:
-                await asyncio.to_thread(part.write, chunk)
-            await asyncio.to_thread(part.keep)
+                await _to_its_end(part.write, chunk)
+            await _to_its_end(part.keep)
             return part.size
         finally:
             part.__exit__()
@@ -153,6 +161,27 @@ class FolderBlobs:
 
     async def scrub(self, after: str, limit: int) -> tuple[Sequence[str], str]:
         return await asyncio.to_thread(_scrub, self.folder, after, limit)
+
+
+async def _to_its_end(call: Callable[..., object], *args: object) -> None:
+    """Run *call* in a thread and wait for its end, also when cancelled: it must not outlive the file it writes."""
+    work = asyncio.ensure_future(asyncio.to_thread(call, *args))
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait((work,))
+        raise
+
+
+@contextmanager
+def _room(root: Path) -> Iterator[None]:
+    """Say NoRoom where the disk cannot take more."""
+    try:
+        yield
+    except OSError as full:
+        if full.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise NoRoom(str(root)) from full
+        raise
 
 
 def _existing(path: Callable[[str], Path], blobs: Iterable[str]) -> frozenset[str]:

@@ -22,12 +22,13 @@ async def retry(
     store: Store, courier: Courier, readers: Mapping[str, Reader], watch: Watch, tick: float
 ) -> Counter[str]:
     """Try what is due once more; how many are now in which state.  Only the reader that failed runs again."""
+    parked: list[Delivery] = []
     async with store.read() as view:
-        parked = await view.deliveries(("parked",), TRIED_AT_ONCE_MAX)
+        for reader in readers:  # one by one: letters of a reader that is gone must not stand before the others'
+            parked += await view.deliveries(("parked",), TRIED_AT_ONCE_MAX, reader)
     states: Counter[str] = Counter()
     for delivery in due(parked, watch, tick):
-        if delivery.reader in readers:
-            states[(await courier.again(readers[delivery.reader], delivery)).state] += 1
+        states[(await courier.again(readers[delivery.reader], delivery)).state] += 1
     return states
 
 

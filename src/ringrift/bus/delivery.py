@@ -14,7 +14,7 @@ from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import Discard, NotLeader, Overtaken, Retry, Unreachable
+from ringrift.kernel.errors import Discard, NotLeader, Overtaken, Retry, Unreachable, told
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.value import Value
 from ringrift.store.ports import Delivery, Reads, Store, Tx
@@ -45,7 +45,7 @@ def judge(
             state, pause = "discarded", None
         case Retry() if pause is not None:
             pause = wrong.after
-    text = "".join(traceback.format_exception_only(wrong)).strip()[:ERROR_CHARACTERS_MAX]
+    text = told("".join(traceback.format_exception_only(wrong)).strip(), ERROR_CHARACTERS_MAX)
     return Delivery(
         reader=reader, position=position, state=state, attempts=attempts, pause=pause or 0.0, error=text,
         first=before.first if before else now, last=now,

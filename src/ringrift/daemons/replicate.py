@@ -15,11 +15,12 @@ from ringrift.work.desk import ask
 
 
 async def replicate(*, store: Store, roster: Roster, roles: Roles, replicas: Replicas, ids: Ids, clock: Clock) -> None:
-    """Look once.  A blob that nobody holds is not asked for: whoever needs it will find that out and say so."""
-    copies = min(replicas.copies_min, len(await roster.present()))
+    """Look once.  A blob that nobody present holds is not asked for: whoever needs it will find out and say so."""
+    present = {node.id for node in await roster.present()}
+    copies = min(replicas.copies_min, len(present))
     async with store.read() as view:
         wanted = {
-            blob: (line.variant, kind, await holders(view, blob))
+            blob: (line.variant, kind, [node for node in await holders(view, blob) if node in present])
             for line in await lines(view)
             for blob, kind in needed(line).items()
         }

@@ -10,6 +10,8 @@ from ringrift.supervision.spec import Daemon
 from ringrift.work.desk import StoreDesk
 
 WATCHED_MAX = 100_000
+TAKEN_AT_ONCE_MAX = 500
+"""Leases taken back in one look: their ids must fit into one event, and the rest has waited long enough to wait on."""
 
 
 async def rescue(
@@ -28,7 +30,8 @@ async def rescue(
         return
     async with store.begin() as tx:
         await roles.check("rescue", tx)
-        back = await desk.take_back(tx, [row for row in claimed if row.id in over], "the lease was not renewed")
+        late = [row for row in claimed if row.id in over][:TAKEN_AT_ONCE_MAX]
+        back = await desk.take_back(tx, late, "the lease was not renewed")
         await tx.resume(rested)
         if back:
             await tx.append([scribe.wrap(Rescued(jobs=tuple(back)), source="rescue")])

@@ -11,7 +11,9 @@ from ringrift.events.evaluation import Played
 
 def merged(known: Sequence[Played], more: Iterable[Played]) -> tuple[Played, ...]:
     """*known* and *more* in order of their numbers; the first result of a number stands."""
-    by_number = {block.number: block for block in more} | {block.number: block for block in known}
+    by_number: dict[int, Played] = {}
+    for block in (*known, *more):
+        by_number.setdefault(block.number, block)
     return tuple(by_number[number] for number in sorted(by_number))
 
 

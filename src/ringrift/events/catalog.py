@@ -1,5 +1,7 @@
 """The catalog: every event there is, and the way between an event and its bytes."""
 
+import re
+
 import msgspec
 
 from ringrift.events import daemon, data, edge, evaluation, model, node, pipeline, selfplay, training, work
@@ -34,6 +36,7 @@ FOR_PEOPLE: frozenset[type[Event]] = frozenset({daemon.Failed, node.Joined, node
 _BY_NAME = {event.name(): event for event in EVENTS}
 _DECODERS = {name: msgspec.json.Decoder(event) for name, event in _BY_NAME.items()}
 _ENCODER = msgspec.json.Encoder()
+_MANY_DIGITS = re.compile(rb"\d{19}")
 
 
 def known(name: str) -> bool:
@@ -47,9 +50,9 @@ def encode(event: Event) -> bytes:
         body = _ENCODER.encode(event)
     except UnicodeEncodeError as bad:
         raise InvalidPayload("$", "has a lone surrogate") from bad
-    # msgspec writes NaN as null; a null in the bytes is the only sign, and rare enough to look closer then.
-    if b"null" in body:
-        edge.check_finite(msgspec.to_builtins(event))
+    # msgspec writes NaN as null, and integers beyond 64 bits as they are: the only signs, rare enough to look closer.
+    if b"null" in body or _MANY_DIGITS.search(body):
+        edge.check_scalars(msgspec.to_builtins(event))
     if len(body) > edge.SIZE_MAX:
         raise TooLarge(len(body), edge.SIZE_MAX)
     return body
@@ -62,6 +65,8 @@ def decode(name: str, body: bytes) -> Event | Unknown:
         return Unknown(wire_name=name, raw=body)
     try:
         return decoder.decode(body)
+    except UnicodeDecodeError as bad:
+        raise InvalidPayload("$", "is not UTF-8") from bad
     except msgspec.DecodeError as bad:
         reason, _, path = str(bad).partition(" - at `")
         raise InvalidPayload(path.rstrip("`") or "$", reason) from bad

@@ -25,5 +25,7 @@ class Exported(LineEvent, tag="data.exported"):
     count: int
     batches: tuple[str, ...]
     node: str
+    job: str = ""
+    """Key of the job that did it."""
     refused: tuple[str, ...] = ()
     """Batches that were left out because their games do not replay."""

@@ -12,3 +12,5 @@ class Finished(LineEvent, tag="training.finished"):
     samples: str | None = None
     parent: str | None = None
     metrics: dict[str, float] = {}
+    job: str = ""
+    """Key of the job that did it."""

@@ -1,10 +1,10 @@
 """Every error, as one tree.
 
 RingriftError
-├── StoreError        Unreachable · Overtaken · SchemaTooNew · UnsafeFilesystem
+├── StoreError        Unreachable · Overdue · Overtaken · SchemaTooNew · UnsafeFilesystem
 ├── LeaseLost         work, leadership and locks alike
 ├── NotLeader
-├── TransferError     Corrupt · NoRoute · NoRoom
+├── TransferError     Corrupt · NoRoute · NodeAway · NoRoom
 ├── SupervisionError  Unbound · GaveUp
 ├── WorkError         JobFailed · ChildDied
 ├── InputError        InvalidPayload · TooLarge · TooDeep · InvalidId · IdConflict · InvalidWork
@@ -30,6 +30,14 @@ class StoreError(RingriftError):
 
 class Unreachable(StoreError):
     """The store does not answer, or a commit failed; what was in flight may or may not have happened."""
+
+
+class Overdue(StoreError):
+    """A transaction held everybody up for too long and was undone."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"a transaction took longer than {seconds:g} s and was undone")
 
 
 class Overtaken(StoreError):
@@ -87,13 +95,21 @@ class Corrupt(TransferError):
 
 
 class NoRoute(TransferError):
-    """No node that is known to hold the blob could hand it over."""
+    """No node could hand the blob over; *gone* unless one that may hold it could not be reached."""
 
-    def __init__(self, blob: str, tried: Iterable[str]) -> None:
-        self.blob, self.tried = blob, tuple(tried)
+    def __init__(self, blob: str, tried: Iterable[str], *, gone: bool = True) -> None:
+        self.blob, self.tried, self.gone = blob, tuple(tried), gone
         super().__init__(
             f"no copy of blob {blob[:12]} can be had (tried: {', '.join(self.tried) or 'no known holder'})"
         )
+
+
+class NodeAway(TransferError):
+    """The node cannot be reached; what it holds may be there still."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        super().__init__(f"node {node} cannot be reached")
 
 
 class NoRoom(TransferError):
@@ -227,6 +243,18 @@ class SettingsError(RingriftError):
     def __init__(self, key: str, value: object, limit: str) -> None:
         self.key, self.value, self.limit = key, value, limit
         super().__init__(f"setting {key} = {value!r:.80} is not valid: {limit}")
+
+
+def told(text: str, characters_max: int) -> str:
+    """*text* as it can be stored and shown: what is not Unicode or not printable is escaped, and it has an end."""
+    plain = text.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()
+    return plain[:characters_max]
+
+
+def within(key: str, value: float, low: float, high: float) -> None:
+    """Raise SettingsError naming *key*, *value* and the range unless *low* ≤ *value* ≤ *high*."""
+    if not low <= value <= high:
+        raise SettingsError(key, value, f"must lie between {low:g} and {high:g}")
 
 
 class Retry(Exception):

@@ -11,16 +11,11 @@ from typing import Any
 import msgspec
 
 from ringrift.kernel.backoff import Backoff
-from ringrift.kernel.errors import SettingsError, UnknownName
+from ringrift.kernel.errors import InvalidId, SettingsError, UnknownName, within
 from ringrift.kernel.ids import check_id
 from ringrift.kernel.value import Value
 
 PROFILES = ("coordinator", "training_node", "ephemeral", "selfplay", "minimal", "full")
-
-
-def _within(key: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise SettingsError(key, value, f"must lie between {low:g} and {high:g}")
 
 
 class NodeSettings(Value, forbid_unknown_fields=True):
@@ -31,7 +26,10 @@ class NodeSettings(Value, forbid_unknown_fields=True):
     ephemeral: bool = False
 
     def __post_init__(self) -> None:
-        check_id("node.id", self.id)
+        try:
+            check_id("node.id", self.id)
+        except InvalidId as bad:
+            raise SettingsError("node.id", self.id, "1 to 64 letters, digits, - and _") from bad
         if self.profile not in PROFILES:
             raise SettingsError("node.profile", self.profile, f"must be one of {', '.join(PROFILES)}")
 
@@ -47,9 +45,9 @@ class StoreSettings(Value, forbid_unknown_fields=True):
     """Events kept in the log beyond what durable readers still need."""
 
     def __post_init__(self) -> None:
-        _within("store.tx_seconds_max", self.tx_seconds_max, 0.05, 60)
-        _within("store.waiting_max", self.waiting_max, 1, 1_000_000)
-        _within("store.log_events_max", self.log_events_max, 100, 1e9)
+        within("store.tx_seconds_max", self.tx_seconds_max, 0.05, 60)
+        within("store.waiting_max", self.waiting_max, 1, 1_000_000)
+        within("store.log_events_max", self.log_events_max, 100, 1e9)
 
 
 class BlobSettings(Value, forbid_unknown_fields=True):
@@ -69,10 +67,10 @@ class BusSettings(Value, forbid_unknown_fields=True):
     redelivery: Backoff = Backoff(first_seconds=60.0, seconds_max=3600.0, tries=5)
 
     def __post_init__(self) -> None:
-        _within("bus.batch", self.batch, 1, 10_000)
-        _within("bus.queue_max", self.queue_max, 1, 1_000_000)
-        _within("bus.poll_seconds", self.poll_seconds, 0.01, 60)
-        _within("bus.redeliver_seconds", self.redeliver_seconds, 0.05, 3600)
+        within("bus.batch", self.batch, 1, 10_000)
+        within("bus.queue_max", self.queue_max, 1, 1_000_000)
+        within("bus.poll_seconds", self.poll_seconds, 0.01, 60)
+        within("bus.redeliver_seconds", self.redeliver_seconds, 0.05, 3600)
 
 
 class ClusterSettings(Value, forbid_unknown_fields=True):
@@ -83,10 +81,10 @@ class ClusterSettings(Value, forbid_unknown_fields=True):
     role_seconds: float = 15.0
 
     def __post_init__(self) -> None:
-        _within("cluster.beat_seconds", self.beat_seconds, 0.05, 600)
-        _within("cluster.elect_seconds", self.elect_seconds, 0.05, 200)
+        within("cluster.beat_seconds", self.beat_seconds, 0.05, 600)
+        within("cluster.elect_seconds", self.elect_seconds, 0.05, 200)
         # The holder trusts itself for two thirds of the time, so it must renew well within that.
-        _within("cluster.role_seconds", self.role_seconds, 3 * self.elect_seconds, 600)
+        within("cluster.role_seconds", self.role_seconds, 3 * self.elect_seconds, 600)
 
 
 class WorkSettings(Value, forbid_unknown_fields=True):
@@ -107,13 +105,14 @@ class WorkSettings(Value, forbid_unknown_fields=True):
     executables: dict[str, list[str]] = {}
 
     def __post_init__(self) -> None:
-        _within("work.slots", self.slots, 1, 1024)
-        _within("work.lease_seconds", self.lease_seconds, 0.2, 3600)
-        _within("work.rescue_seconds", self.rescue_seconds, 0.05, 600)
-        _within("work.gauge_seconds", self.gauge_seconds, 0.05, 600)
-        _within("work.deadline_seconds", self.deadline_seconds, 0.5, 7 * 86_400)
-        _within("work.grace_seconds", self.grace_seconds, 0, 3600)
-        _within("work.jobs_per_child", self.jobs_per_child, 1, 1e9)
+        within("work.slots", self.slots, 1, 1024)
+        within("work.lease_seconds", self.lease_seconds, 0.2, 3600)
+        within("work.rescue_seconds", self.rescue_seconds, 0.05, 600)
+        within("work.gauge_seconds", self.gauge_seconds, 0.05, 600)
+        within("work.deadline_seconds", self.deadline_seconds, 0.5, 7 * 86_400)
+        within("work.grace_seconds", self.grace_seconds, 0, 3600)
+        within("work.jobs_per_child", self.jobs_per_child, 1, 1e9)
+        within("work.child_growth_bytes_max", self.child_growth_bytes_max, 1, 1e15)
 
 
 class Gate(Value, forbid_unknown_fields=True):
@@ -127,10 +126,12 @@ class Gate(Value, forbid_unknown_fields=True):
     blocks_max: int = 400
 
     def __post_init__(self) -> None:
-        _within("policy.gate.alpha", self.alpha, 1e-6, 0.5)
-        _within("policy.gate.beta", self.beta, 1e-6, 0.5)
-        _within("policy.gate.blocks_min", self.blocks_min, 2, 10_000)
-        _within("policy.gate.blocks_max", self.blocks_max, self.blocks_min, 100_000)
+        within("policy.gate.elo_0", self.elo_0, -1000, 1000)
+        within("policy.gate.elo_1", self.elo_1, -1000, 1000)
+        within("policy.gate.alpha", self.alpha, 1e-6, 0.5)
+        within("policy.gate.beta", self.beta, 1e-6, 0.5)
+        within("policy.gate.blocks_min", self.blocks_min, 2, 10_000)
+        within("policy.gate.blocks_max", self.blocks_max, self.blocks_min, 100_000)
         if self.elo_1 <= self.elo_0:
             raise SettingsError("policy.gate.elo_1", self.elo_1, f"must be above elo_0 = {self.elo_0:g}")
 
@@ -152,14 +153,14 @@ class Policy(Value, forbid_unknown_fields=True):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _within("policy.games_per_batch", self.games_per_batch, 1, 1e6)
-        _within("policy.games_per_export", self.games_per_export, 1, 1e9)
-        _within("policy.window_batches_max", self.window_batches_max, 1, 256)
-        _within("policy.play_jobs_open", self.play_jobs_open, 1, 10_000)
-        _within("policy.blocks_per_job", self.blocks_per_job, 1, 1000)
-        _within("policy.match_jobs_open", self.match_jobs_open, 1, 1000)
+        within("policy.games_per_batch", self.games_per_batch, 1, 1e6)
+        within("policy.games_per_export", self.games_per_export, 1, 1e9)
+        within("policy.window_batches_max", self.window_batches_max, 1, 256)
+        within("policy.play_jobs_open", self.play_jobs_open, 1, 10_000)
+        within("policy.blocks_per_job", self.blocks_per_job, 1, 256)  # their scores must fit into one event
+        within("policy.match_jobs_open", self.match_jobs_open, 1, 1000)
         if self.iterations_max is not None:
-            _within("policy.iterations_max", self.iterations_max, 1, 1e9)
+            within("policy.iterations_max", self.iterations_max, 1, 1e9)
         if len(set(self.variants)) != len(self.variants):
             raise SettingsError("policy.variants", self.variants, "names a variant twice")
 
@@ -171,8 +172,8 @@ class Replicas(Value, forbid_unknown_fields=True):
     every_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        _within("replicas.copies_min", self.copies_min, 1, 100)
-        _within("replicas.every_seconds", self.every_seconds, 0.05, 86_400)
+        within("replicas.copies_min", self.copies_min, 1, 100)
+        within("replicas.every_seconds", self.every_seconds, 0.05, 86_400)
 
 
 class SweepSettings(Value, forbid_unknown_fields=True):
@@ -183,9 +184,9 @@ class SweepSettings(Value, forbid_unknown_fields=True):
     log_files_max: int = 4
 
     def __post_init__(self) -> None:
-        _within("sweep.every_seconds", self.every_seconds, 1, 7 * 86_400)
-        _within("sweep.log_bytes_max", self.log_bytes_max, 1024, 1e10)
-        _within("sweep.log_files_max", self.log_files_max, 1, 100)
+        within("sweep.every_seconds", self.every_seconds, 1, 7 * 86_400)
+        within("sweep.log_bytes_max", self.log_bytes_max, 1024, 1e10)
+        within("sweep.log_files_max", self.log_files_max, 1, 100)
 
 
 class Settings(Value, forbid_unknown_fields=True):
@@ -248,4 +249,10 @@ def _overlay(branch: Any, tree: Mapping[str, Any], path: tuple[str, ...]) -> Any
             changed[name] = msgspec.convert(value, fields[name], strict=not isinstance(value, str))
         except msgspec.ValidationError as wrong:
             raise SettingsError(key, value, str(wrong)) from wrong
-    return msgspec.structs.replace(branch, **changed)
+    try:
+        return msgspec.structs.replace(branch, **changed)
+    except SettingsError as wrong:
+        if not path or wrong.key.startswith(path[0]):
+            raise
+        # A value that several branches use knows its own field only.
+        raise SettingsError(".".join((*path, wrong.key)), wrong.value, wrong.limit) from wrong

@@ -1,11 +1,11 @@
 """Carry: what a node does itself for Sync and Distribute, and what it writes down when a worker is done."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.events import data, model
 from ringrift.jobs import Distribute, Job, Sync
-from ringrift.kernel.errors import JobFailed, TransferError
+from ringrift.kernel.errors import JobFailed, NodeAway, TransferError
 from ringrift.kernel.settings import Replicas
 from ringrift.sync import ledger
 from ringrift.sync.plan import Place, targets
@@ -33,16 +33,21 @@ class Porter:
 
     async def _sync(self, job: Sync, moved: Callable[[], None]) -> Made:
         present = await self._roster.present()
-        holders = await self._transfer.verified_holders(job.blob, [job.source, *(node.id for node in present)])
+        first = [job.source] if job.source else []
+        holders = await self._transfer.verified_holders(job.blob, [*first, *(node.id for node in present)])
         moved()
         places = [Place(node=node.id, durable=not node.ephemeral) for node in present]
         reached = list(holders)
         for node in targets(holders, places, self._node.id, self._replicas.copies_min):
-            await self._transfer.copy(job.blob, node, moved, source=job.source)
+            try:
+                await self._transfer.copy(job.blob, node, moved, source=job.source)
+            except NodeAway:
+                continue  # it may come back or be gone for good; replicate looks after copies from here on
             reached.append(node)
         if not reached:
             await self._transfer.copy(job.blob, self._node.id, moved, source=job.source)
             reached.append(self._node.id)
+        _require_durable(job, reached, places, self._replicas.copies_min)
         said = data.Synced(variant=job.variant, blob=job.blob, kind=job.kind_of, nodes=tuple(sorted(reached)))
         return Made(events=(said,))
 
@@ -67,3 +72,10 @@ class Porter:
             records=tuple(ledger.holding(blob, self._node.id) for blob in outputs),
             links=tuple((blob, parent) for blob in outputs for parent in job.blobs),
         )
+
+
+def _require_durable(job: Sync, reached: Sequence[str], places: Sequence[Place], copies_min: int) -> None:
+    """A file that only machines hold which may vanish is not safe yet, if there is anywhere else to put it."""
+    fleeting = {place.node for place in places if not place.durable}
+    if len(reached) < copies_min and set(reached) <= fleeting < {place.node for place in places}:
+        raise JobFailed(f"only ephemeral nodes hold {job.blob[:12]}: {', '.join(reached)}")

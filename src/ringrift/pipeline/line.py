@@ -79,6 +79,8 @@ class Line(Value):
     """Finished, but not yet copied."""
     window: tuple[Batch, ...] = ()
     """Copied; the newest ones are what is exported."""
+    asked: str | None = None
+    """Key of the one job that the stage waits for: what comes of an earlier one is out of turn."""
     samples: str | None = None
     candidate: Candidate | None = None
     counts: Counts = Counts()

@@ -62,9 +62,9 @@ def _follow(line: Line, event: Event, policy: Policy, at: float) -> Step:
             return _kept(line, event.blob, policy, at)
         case data.Synced(kind="model") | model.Verified(), Stage.VERIFYING:
             return _vouched(line, event, policy, at)
-        case data.Exported(), Stage.EXPORTING:
+        case data.Exported(), Stage.EXPORTING if event.job == line.asked:
             return _exported(line, event, policy, at)
-        case training.Finished(), Stage.TRAINING | Stage.STARTING if event.parent == line.champion:
+        case training.Finished(), Stage.TRAINING | Stage.STARTING if event.job == line.asked:
             return _trained(line, event, at)
         case evaluation.BlocksPlayed(), Stage.EVALUATING:
             return _judged(line, event, policy, at)
@@ -84,6 +84,7 @@ def _start(line: Line, policy: Policy, at: float) -> Step:
     line = _move(line, Stage.STARTING, at, champion=None, generation=-1, candidate=None, tries=line.tries + 1)
     # The first generation has the same seed however often it must be made again: the same bytes come out.
     job = Train(variant=line.variant, generation=0, seed=seed_of(policy.seed, line.variant), priority=STAGE)
+    line = _changed(line, asked=job.key)
     return Step(line=line, jobs=(job,), verdicts=(_gate(Stage.STARTING, "a model of generation 0", 0, 1, at),))
 
 
@@ -94,8 +95,7 @@ def _played(line: Line, event: selfplay.BatchFinished) -> Step:
     line = _changed(line, pending=(*line.pending, Batch(blob=event.batch, games=event.games)), counts=counts)
     # An ephemeral node may be gone in a minute; its games go first.
     priority = URGENT if event.ephemeral else STAGE
-    job = Sync(variant=line.variant, blob=event.batch, kind_of="games", source=event.node, priority=priority)
-    return Step(line=line, jobs=(job,))
+    return Step(line=line, jobs=(_sync(line, event.batch, event.node, priority),))
 
 
 def _kept(line: Line, blob: str, policy: Policy, at: float) -> Step:
@@ -129,6 +129,7 @@ def _export_if_enough(line: Line, policy: Policy, at: float) -> Step:
     line = _move(line, Stage.EXPORTING, at, fresh=0, tries=line.tries + 1)
     batches = tuple(batch.blob for batch in line.window)
     job = Export(variant=line.variant, batches=batches, seed=_seed(line, policy), priority=STAGE)
+    line = _changed(line, asked=job.key)
     return Step(line=line, jobs=(job,), verdicts=(verdict, _gate(Stage.EXPORTING, "samples from an export", 0, 1, at)))
 
 
@@ -139,6 +140,7 @@ def _exported(line: Line, event: data.Exported, policy: Policy, at: float) -> St
         variant=line.variant, generation=line.generation + 1, samples=event.samples, parent=line.champion,
         seed=_seed(line, policy), priority=STAGE,
     )  # fmt: skip
+    line = _changed(line, asked=job.key)
     gate = _gate(Stage.TRAINING, "a model from training", 0, 1, at)
     return Step(line=line, jobs=(job,), events=said, verdicts=(gate,))
 
@@ -197,13 +199,14 @@ def _promote(line: Line, evidence: model.Evidence | None, at: float) -> Step:
     assert candidate.verified
     previous = line.champion
     reason = "generation 0 is where a line begins" if evidence is None else evidence.rule
+    job = Distribute(variant=line.variant, model=candidate.model, priority=STAGE)
     line = _move(
         line, Stage.DISTRIBUTING, at, champion=candidate.model, generation=candidate.generation, previous=previous,
-        candidate=None, samples=None, iteration=line.iteration + (evidence is not None),
+        asked=job.key, candidate=None, samples=None, iteration=line.iteration + (evidence is not None),
     )  # fmt: skip
     return Step(
         line=line,
-        jobs=(Distribute(variant=line.variant, model=candidate.model, priority=STAGE),),
+        jobs=(job,),
         events=(
             model.Promoted(
                 variant=line.variant, model=candidate.model, generation=candidate.generation, previous=previous,
@@ -232,29 +235,51 @@ def _reject(line: Line, reason: str, evidence: model.Evidence | None, policy: Po
 def _buried(line: Line, event: work.Buried, policy: Policy, at: float) -> Step:
     """A job of the line will not be done.  The line goes on without it, and says what it gave up."""
     blob, candidate = event.blob, line.candidate
-    ours = candidate is not None and candidate.model in event.key
+    waiting = next((batch for batch in line.pending if _sync(line, batch.blob).key == event.key), None)
+    asked = event.key == line.asked
     match event.kind, line.stage:
-        case "sync", _ if any(batch.blob in event.key for batch in line.pending):
-            return _lost(line, next(b for b in line.pending if b.blob in event.key), event.error)
-        case (("sync" | "verify" | "match"), (Stage.VERIFYING | Stage.EVALUATING)) if ours:
-            if blob is not None and blob == line.champion:
-                return _champion_lost(line, event.error, policy, at)
+        case "sync", _ if waiting is not None:
+            return _uncopied(line, waiting, event)
+        case (("play" | "match" | "train"), _) if blob is not None and blob == line.champion:
+            return _champion_lost(line, event.error, policy, at)
+        case (("sync" | "verify" | "match"), (Stage.VERIFYING | Stage.EVALUATING)) if candidate and _awaited(
+            line, event
+        ):
             if line.champion is None:
                 return _start(line, policy, at)
             return _reject(line, f"{event.kind} failed: {event.error}", None, policy, at)
-        case "export", Stage.EXPORTING:
+        case "export", Stage.EXPORTING if asked:
             return _export_again(line, blob, event.error, policy, at)
-        case "train", Stage.TRAINING:
-            if blob is not None and blob == line.champion:
-                return _champion_lost(line, event.error, policy, at)
+        case "train", Stage.TRAINING if asked:
             return _collect(line, policy, at)
-        case "train", Stage.STARTING:
+        case "train", Stage.STARTING if asked:
             return _start(line, policy, at)
-        case "play", _ if blob is not None and blob == line.champion:
-            return _champion_lost(line, event.error, policy, at)
-        case "distribute", Stage.DISTRIBUTING:
+        case "distribute", Stage.DISTRIBUTING if asked:
             return _collect(line, policy, at)  # nodes that lack the champion fetch it when they need it
     return Step(line=line)
+
+
+def _awaited(line: Line, event: work.Buried) -> bool:
+    """Whether the candidate cannot do without the job that was buried."""
+    candidate = line.candidate
+    assert candidate is not None
+    match event.kind:
+        case "sync":
+            return not candidate.copied and event.key == _sync(line, candidate.model).key
+        case "verify":
+            return not candidate.verified and event.key == Verify(variant=line.variant, model=candidate.model).key
+    return event.key.startswith(challenge.keys(line.variant, candidate.model))
+
+
+def _uncopied(line: Line, batch: Batch, event: work.Buried) -> Step:
+    """A batch without its copies: lost if no copy is left, else it is tried again, for it may be there still."""
+    if event.blob == batch.blob:
+        return _lost(line, batch, event.error)
+    return Step(line=line, jobs=(_sync(line, batch.blob),))
+
+
+def _sync(line: Line, blob: str, source: str = "", priority: int = STAGE) -> Sync:
+    return Sync(variant=line.variant, blob=blob, kind_of="games", source=source, priority=priority)
 
 
 def _lost(line: Line, batch: Batch, reason: str) -> Step:

@@ -12,7 +12,7 @@ from ringrift.blobs.ports import Blobs
 from ringrift.events.pipeline import Opened
 from ringrift.harness import Member, settings_of
 from ringrift.kernel.backoff import Backoff
-from ringrift.kernel.errors import NoRoute, RingriftError
+from ringrift.kernel.errors import NodeAway, RingriftError
 from ringrift.kernel.settings import (
     BlobSettings,
     BusSettings,
@@ -33,7 +33,6 @@ from ringrift.sim.loop import SimLoop
 from ringrift.sim.probe import Ledger
 from ringrift.sim.recording import RecordingStore
 from ringrift.store.open import open_store
-from ringrift.sync.transfer import UNREACHABLE
 
 STORE = "store"
 MEMBERS = (
@@ -143,7 +142,7 @@ class World:
         async def reach(node: str) -> Blobs:
             await asyncio.sleep(0.001)
             if node not in self.nodes:
-                raise NoRoute(node, [UNREACHABLE])
+                raise NodeAway(node)
             return self.blobs[node]
 
         return reach

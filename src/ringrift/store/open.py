@@ -26,7 +26,13 @@ async def open_store(
         loop = asyncio.get_running_loop()
 
         async def in_thread(call: Any, *args: Any) -> Any:
-            return await loop.run_in_executor(threads, call, *args)
+            """Waits for the end also when cancelled: nobody else may touch the connection before."""
+            work = loop.run_in_executor(threads, call, *args)
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                await asyncio.wait((work,))
+                raise
 
         store = engine(settings, clock, offload or in_thread, vfs)
         committer = loop.create_task(store.commit_forever(), name="store-commit")

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from ringrift.events.base import Event
@@ -64,15 +63,13 @@ def in_order(daemons: Sequence[Daemon]) -> tuple[Daemon, ...]:
     by_name = {daemon.name: daemon for daemon in daemons}
     if len(by_name) != len(daemons):
         raise SettingsError("daemons", [daemon.name for daemon in daemons], "names must differ")
-    sorter = TopologicalSorter({name: [a for a in d.after if a in by_name] for name, d in by_name.items()})
-    try:
-        sorter.prepare()
-    except CycleError as cycle:
-        raise SettingsError("daemons", cycle.args[1], "start after each other in a circle") from cycle
-    place = {daemon.name: index for index, daemon in enumerate(daemons)}
     ordered: list[Daemon] = []
-    while sorter.is_active():
-        ready = sorted(sorter.get_ready(), key=place.__getitem__)
-        ordered.extend(by_name[name] for name in ready)
-        sorter.done(*ready)
+    waiting = list(daemons)
+    while waiting:
+        placed = {daemon.name for daemon in ordered}
+        ready = next((d for d in waiting if all(a in placed or a not in by_name for a in d.after)), None)
+        if ready is None:
+            raise SettingsError("daemons", [d.name for d in waiting], "start after each other in a circle")
+        waiting.remove(ready)
+        ordered.append(ready)
     return tuple(ordered)

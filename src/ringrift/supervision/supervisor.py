@@ -10,7 +10,7 @@ from ringrift.bus.delivery import Reader
 from ringrift.bus.router import Router
 from ringrift.events.daemon import Failed
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import GaveUp, NotLeader, UnknownName, Unreachable
+from ringrift.kernel.errors import GaveUp, NotLeader, SupervisionError, UnknownName, Unreachable, told
 from ringrift.kernel.health import Health
 from ringrift.store.ports import Tx
 from ringrift.supervision import probe
@@ -143,10 +143,10 @@ class Supervisor:
         while True:
             try:
                 await self._live(unit)
-                return
             except Unreachable as gone:
                 if not self.broken.done():
                     self.broken.set_exception(gone)
+                unit.ready.set()
                 return
             except Exception as wrong:
                 verdict = judge(unit.failures, self._clock.tick(), unit.spec.restart)
@@ -163,7 +163,7 @@ class Supervisor:
         unit.state = "failed"
         log.error("%s", GaveUp(unit.spec.name, rule.times, rule.seconds))
         said = Failed(
-            daemon=unit.spec.name, node=self._node, error=unit.error[:500], times=rule.times, seconds=rule.seconds
+            daemon=unit.spec.name, node=self._node, error=told(unit.error, 500), times=rule.times, seconds=rule.seconds
         )
         await self._router.publish(said, source="supervisor")
 
@@ -175,6 +175,7 @@ class Supervisor:
             await self._serve_reader(unit, alive, holds)
         elif spec.serve:
             await unit.body()
+            raise SupervisionError(f"daemon {spec.name} is to serve, but ended by itself")
         else:
             assert unit.seconds is not None
             while True:

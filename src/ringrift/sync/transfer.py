@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from ringrift.blobs.ports import Blobs
-from ringrift.kernel.errors import Corrupt, NoRoute
+from ringrift.kernel.errors import Corrupt, NodeAway, NoRoute
 from ringrift.kernel.failpoint import failpoint
 from ringrift.store.ports import Store
 from ringrift.sync import ledger
 
 Reach = Callable[[str], Awaitable[Blobs]]
-"""The blobs of a node, by its id.  Raises NoRoute if it cannot be reached."""
+"""The blobs of a node, by its id.  Raises NodeAway if it cannot be reached."""
 
 
 class Transfer:
@@ -38,7 +38,7 @@ class Transfer:
             return 0
         async with self._store.read() as view:
             known = await ledger.holders(view, blob)
-        tried = []
+        tried, away = [], False
         for node in dict.fromkeys([source, *known] if source else known):
             if node == target:
                 continue
@@ -47,12 +47,14 @@ class Transfer:
                 failpoint("sync.before_copy")
                 size = await to.write(blob, _told((await self._at(node)).read(blob), moved))
                 failpoint("sync.after_copy")
-            except (NoRoute, Corrupt) as bad:
-                await self._strike(blob, node, bad)
-                continue
-            await self._note(blob, target)
-            return size
-        raise NoRoute(blob, tried)
+            except NodeAway:
+                away = True
+            except (NoRoute, Corrupt):
+                await self._strike(blob, node)
+            else:
+                await self._note(blob, target)
+                return size
+        raise NoRoute(blob, tried, gone=not away)
 
     async def verified_holders(self, blob: str, nodes: Sequence[str]) -> list[str]:
         """Those of *nodes* that really have *blob* now, as they say themselves; the ledger is put right on the way."""
@@ -63,7 +65,7 @@ class Transfer:
         for node in dict.fromkeys([*nodes, *known]):
             try:
                 found = await (await self._at(node)).have([blob])
-            except NoRoute:
+            except NodeAway:
                 continue
             (have if found else gone).append(node)
         async with self._store.begin() as tx:
@@ -75,15 +77,10 @@ class Transfer:
         async with self._store.begin() as tx:
             await tx.put([ledger.holding(blob, node)])
 
-    async def _strike(self, blob: str, node: str, bad: NoRoute | Corrupt) -> None:
-        """A node that answers without the blob does not hold it; one that does not answer may hold it still."""
-        if isinstance(bad, NoRoute) and bad.tried == (UNREACHABLE,):
-            return
+    async def _strike(self, blob: str, node: str) -> None:
+        """A node that answers without a good copy does not hold it; one that does not answer may hold it still."""
         async with self._store.begin() as tx:
             await ledger.forget(tx, blob, [node])
-
-
-UNREACHABLE = "unreachable"
 
 
 async def _told(chunks: AsyncIterator[bytes], moved: Callable[[], None] | None) -> AsyncIterator[bytes]:

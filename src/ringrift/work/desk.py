@@ -9,6 +9,7 @@ from ringrift.events.work import Buried
 from ringrift.jobs import Job
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.clock import Clock
+from ringrift.kernel.errors import told
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.value import Value
@@ -97,9 +98,9 @@ class StoreDesk:
             await tx.finish([done.held for done in results])
             await tx.put([record for done in results for record in done.made.records])
             await tx.link([link for done in results for link in done.made.links])
-            told = await tx.append([self._scribe.wrap(e, source="desk") for done in results for e in done.made.events])
+            said = await tx.append([self._scribe.wrap(e, source="desk") for done in results for e in done.made.events])
         failpoint("desk.after_finish")
-        return told
+        return said
 
     async def fail(self, faults: Sequence[Fault]) -> Sequence[str]:
         """End leases without a result: ready again after a pause, or buried with an event.  The ids that were held."""
@@ -112,8 +113,8 @@ class StoreDesk:
         ended = set(
             await tx.fail([
                 Failure(
-                    job=fault.lease.job, fence=fault.lease.fence, error=fault.error[:ERROR_CHARACTERS_MAX], pause=pause,
-                    renewals=fault.renewals, started=fault.started,
+                    job=fault.lease.job, fence=fault.lease.fence, error=told(fault.error, ERROR_CHARACTERS_MAX),
+                    pause=pause, renewals=fault.renewals, started=fault.started,
                 )
                 for fault, pause in plans
             ])
@@ -137,8 +138,8 @@ class StoreDesk:
 def _buried(fault: Fault) -> Buried:
     lease = fault.lease
     return Buried(
-        variant=lease.variant, job=lease.job, kind=lease.kind, key=lease.key, error=fault.error[:ERROR_CHARACTERS_MAX],
-        attempts=lease.attempts, blob=fault.blob,
+        variant=lease.variant, job=lease.job, kind=lease.kind, key=lease.key, attempts=lease.attempts, blob=fault.blob,
+        error=told(fault.error, ERROR_CHARACTERS_MAX),
     )  # fmt: skip
 
 

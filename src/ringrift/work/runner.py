@@ -14,7 +14,16 @@ import msgspec
 from ringrift import jobs
 from ringrift.jobs import NODE_KINDS, Job
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import ChildDied, JobFailed, LeaseLost, NoRoute, TransferError, Unreachable
+from ringrift.kernel.errors import (
+    ChildDied,
+    InputError,
+    JobFailed,
+    LeaseLost,
+    NoRoute,
+    TransferError,
+    UnknownName,
+    Unreachable,
+)  # fmt: skip
 from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.value import Value
 from ringrift.store.ports import Held, Lease
@@ -84,13 +93,14 @@ class Runner:
 
     async def run(self, alive: Callable[[], None]) -> None:
         """Claim and do jobs until cancelled; then end in good order within the grace period."""
+        self.draining = False
         renewing = asyncio.get_running_loop().create_task(self._renew_forever(), name=f"{self._node}:renew")
         try:
             while True:
                 free = self._settings.slots - len(self._tasks)
                 if free > 0 and self._kinds:
                     for lease in await self._desk.claim(self._kinds, free):
-                        self._begin(lease)
+                        await self._begin(lease)
                 alive()
                 if renewing.done():
                     renewing.result()
@@ -98,8 +108,13 @@ class Runner:
         finally:
             await asyncio.shield(self._drain(renewing))
 
-    def _begin(self, lease: Lease) -> None:
-        task = Task(lease, jobs.decode(lease.kind, lease.body), self._clock.tick())
+    async def _begin(self, lease: Lease) -> None:
+        try:
+            job = jobs.decode(lease.kind, lease.body)
+        except (InputError, UnknownName) as unreadable:
+            await self._desk.fail([Fault(lease=lease, error=str(unreadable), retry=False)])
+            return
+        task = Task(lease, job, self._clock.tick())
         self._tasks[lease.job] = task
         task.running = asyncio.get_running_loop().create_task(self._do(task), name=f"{self._node}:{lease.key}")
 
@@ -199,7 +214,7 @@ def _fault(lease: Lease, wrong: Exception, deadline: float) -> Fault:
         case JobFailed():
             return Fault(lease=lease, error=wrong.reason, retry=wrong.retry, blob=wrong.blob)
         case NoRoute():
-            return Fault(lease=lease, error=str(wrong), blob=wrong.blob)
+            return Fault(lease=lease, error=str(wrong), blob=wrong.blob if wrong.gone else None)
         case ChildDied() | TransferError():
             return Fault(lease=lease, error=str(wrong))
         case TimeoutError():

@@ -6,6 +6,7 @@ from ringrift.events import data, evaluation, model, selfplay, training
 from ringrift.events.base import Event
 from ringrift.jobs import Export, Job, Match, Play, Train, Verify
 from ringrift.kernel.errors import JobFailed
+from ringrift.kernel.variant import parse
 from ringrift.workload.api import Artifact, JobResult, JobSpec, Scalar
 
 
@@ -57,7 +58,13 @@ def to_events(job: Job, result: JobResult, node: str, ephemeral: bool) -> tuple[
             used = tuple(blob for blob in job.batches if blob not in bad)
             return (
                 data.Exported(
-                    variant=job.variant, samples=made.blob, count=count, batches=used, node=node, refused=bad
+                    variant=job.variant,
+                    samples=made.blob,
+                    count=count,
+                    batches=used,
+                    node=node,
+                    refused=bad,
+                    job=job.key,
                 ),
             )
         case Train():
@@ -65,7 +72,7 @@ def to_events(job: Job, result: JobResult, node: str, ephemeral: bool) -> tuple[
             return (
                 training.Finished(
                     variant=job.variant, model=made.blob, generation=job.generation, node=node, samples=job.samples,
-                    parent=job.parent, metrics=dict(result.metrics),
+                    parent=job.parent, metrics=dict(result.metrics), job=job.key,
                 ),
             )  # fmt: skip
         case Match():
@@ -104,5 +111,7 @@ def _check_blocks(job: Match, result: JobResult) -> None:
     numbers = [block.number for block in result.blocks]
     if numbers != list(range(job.first, job.first + job.count)):
         raise JobFailed(f"blocks {job.first} … {job.first + job.count - 1} were asked for, not {numbers[:8]}")
-    if not all(block.scores and all(0.0 <= score <= 1.0 for score in block.scores) for block in result.blocks):
-        raise JobFailed("a score lies outside 0 … 1, or a block has none")
+    seats = parse(job.variant).players
+    for block in result.blocks:
+        if len(block.scores) != seats or not all(0.0 <= score <= 1.0 for score in block.scores):
+            raise JobFailed(f"block {block.number} needs {seats} scores from 0 to 1, not {list(block.scores)[:8]}")

@@ -18,6 +18,13 @@ def roles(world: World, node: str, *wanted: str, clock: HandClock | None = None)
     return Roles(node, world.store, clock or world.clock, wanted or ("fill",), SECONDS)
 
 
+async def act(world: World, as_leader: Roles) -> None:
+    """Write something in a transaction that is bound to the term of *as_leader*."""
+    async with world.store.begin() as tx:
+        await tx.put([Put(kind="effect", id="x", body=b"x")])
+        await as_leader.check("fill", tx)
+
+
 def row(role: str, holder: str) -> RoleRow:
     """A role as the store has it."""
     return RoleRow(role=role, holder=holder, term=1, renewals=0, seconds=SECONDS)
@@ -110,15 +117,12 @@ def test_a_holder_who_slept_changes_nothing(tmp_path: Path) -> None:
         await two.elect()
 
         with pytest.raises(NotLeader) as refused:
-            async with world.store.begin() as tx:
-                await tx.put([Put(kind="effect", id="x", body=b"x")])
-                await one.check("fill", tx)
+            await act(world, one)
 
         assert (refused.value.role, refused.value.holder) == ("fill", "two")
         async with world.store.read() as view:
             assert await view.scan("effect", "", 10) == []
-        async with world.store.begin() as tx:
-            await two.check("fill", tx)
+        await act(world, two)
         await one.elect()
         assert not one.holds("fill")
 
@@ -130,8 +134,7 @@ def test_who_never_held_a_role_cannot_act_in_it(tmp_path: Path) -> None:
 
     async def story(world: World) -> None:
         with pytest.raises(NotLeader):
-            async with world.store.begin() as tx:
-                await roles(world, "one").check("fill", tx)
+            await act(world, roles(world, "one"))
 
     play(tmp_path, story)
 
@@ -147,8 +150,7 @@ def test_a_holder_stops_trusting_itself_before_others_may_take_over(tmp_path: Pa
         world.clock.seconds += 0.1
 
         assert (before, one.holds("fill")) == (True, False)
-        async with world.store.begin() as tx:
-            await one.check("fill", tx)
+        await act(world, one)
         await one.elect()
         assert one.holds("fill")
 

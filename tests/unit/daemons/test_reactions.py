@@ -236,7 +236,9 @@ def test_a_line_of_another_workload_is_not_mixed_up(tmp_path: Path) -> None:
 
     async def story(world: World) -> None:
         ours = at(Stage.COLLECTING).line
-        theirs = Line(variant="hex8_3p", workload="other", players=3, stage=Stage.COLLECTING, champion=blob("x"), generation=0)
+        theirs = Line(
+            variant="hex8_3p", workload="other", players=3, stage=Stage.COLLECTING, champion=blob("x"), generation=0
+        )
         for line in (ours, theirs):
             await world.keep(line)
 

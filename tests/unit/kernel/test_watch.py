@@ -72,14 +72,12 @@ def test_things_are_watched_apart() -> None:
     assert late == [lease(1, "b")]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.floats(min_value=0.0, max_value=8.0), st.booleans()), min_size=1, max_size=30),
     st.floats(min_value=0.5, max_value=10.0),
 )
-def test_nothing_is_overdue_before_it_stood_still_for_its_time(
-    steps: list[tuple[float, bool]], seconds: float
-) -> None:
+def test_nothing_is_overdue_before_it_stood_still_for_its_time(steps: list[tuple[float, bool]], seconds: float) -> None:
     """Whatever the rhythm of looks and changes, overdue means that the last change is at least its seconds old."""
     watch, tick, mark, changed = Watch(), 0.0, 0, 0.0
     watch.overdue([lease(mark, seconds=seconds)], tick)
@@ -93,7 +91,9 @@ def test_nothing_is_overdue_before_it_stood_still_for_its_time(
         assert bool(late) == (tick - changed >= seconds)
 
 
-@pytest.mark.parametrize(("tick", "kept"), [(10.0, (1.0, 5.0, 9.0)), (11.0, (5.0, 9.0)), (19.0, ()), (14.9, (5.0, 9.0))])
+@pytest.mark.parametrize(
+    ("tick", "kept"), [(10.0, (1.0, 5.0, 9.0)), (11.0, (5.0, 9.0)), (19.0, ()), (14.9, (5.0, 9.0))]
+)
 def test_recent_keeps_the_last_seconds(tick: float, kept: tuple[float, ...]) -> None:
     """Only what lies less than the window back is recent; exactly the window back is not."""
     assert recent((1.0, 5.0, 9.0), tick, 10.0) == kept

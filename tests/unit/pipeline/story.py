@@ -33,11 +33,19 @@ def result(job: Job, scores: tuple[float, ...] = WIN) -> Event:
             return data.Synced(variant=VARIANT, blob=job.blob, kind=job.kind_of, nodes=("n",))
         case Export():
             samples = blob(f"samples {job.seed}")
-            return data.Exported(variant=VARIANT, samples=samples, count=600, batches=job.batches, node="n")
+            return data.Exported(
+                variant=VARIANT, samples=samples, count=600, batches=job.batches, node="n", job=job.key
+            )
         case Train():
             made = blob(f"model {job.generation} {job.seed}")
             return training.Finished(
-                variant=VARIANT, model=made, generation=job.generation, node="n", samples=job.samples, parent=job.parent
+                variant=VARIANT,
+                model=made,
+                generation=job.generation,
+                node="n",
+                samples=job.samples,
+                parent=job.parent,
+                job=job.key,
             )
         case Verify():
             return model.Verified(variant=VARIANT, model=job.model, node="n")

@@ -53,7 +53,9 @@ def champion_is_honest(before: Line, step: Step) -> bool:
     promoted = [event for event in step.events if isinstance(event, model.Promoted)]
     if promoted:
         [said] = promoted
-        proved = said.evidence is not None and said.previous == before.champion and line.iteration == before.iteration + 1
+        proved = (
+            said.evidence is not None and said.previous == before.champion and line.iteration == before.iteration + 1
+        )
         first = said.generation == 0 and before.champion is None and line.iteration == before.iteration
         return said.model == line.champion and (proved or first) and step.decision is not None
     lost = [event.blob for event in step.events if isinstance(event, data.Lost)]
@@ -90,13 +92,13 @@ def take(story: Story, event: Event) -> None:
     assert step.line.plays == before.plays
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_any_order_of_events_keeps_the_line_sound(data: st.DataObject) -> None:
     """Jobs end well or badly in any order, strangers and repetitions come between: every rule holds at every step."""
     story = Story()
 
-    for _ in range(data.draw(st.integers(5, 40))):
+    for _ in range(data.draw(st.integers(5, 30))):
         story.fill()
         deed = data.draw(st.sampled_from(["finish", "finish", "finish", "bury", "strange"]))
         if deed == "strange" or not story.alive:
@@ -110,13 +112,13 @@ def test_any_order_of_events_keeps_the_line_sound(data: st.DataObject) -> None:
             take(story, burial(job, culprit))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_as_long_as_jobs_end_the_line_lives(data: st.DataObject) -> None:
     """Whatever becomes of its jobs, and in whatever order, there is always one under way that the line waits for."""
     story = Story()
 
-    for _ in range(data.draw(st.integers(5, 50))):
+    for _ in range(data.draw(st.integers(5, 40))):
         story.fill()
         job = story.alive.pop(data.draw(st.sampled_from(sorted(story.alive))))
         well = data.draw(st.integers(0, 4)) > 0
@@ -127,7 +129,7 @@ def test_as_long_as_jobs_end_the_line_lives(data: st.DataObject) -> None:
         assert story.lives(), story.line.stage
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_from_anywhere_the_loop_comes_round(rng: object) -> None:
     """After any trouble, jobs that end well from then on bring the line to its next promotion."""

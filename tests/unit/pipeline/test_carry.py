@@ -1,6 +1,6 @@
 """A node copies what it is asked to copy, says what really is where, and loses nothing over one bad target."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -9,14 +9,21 @@ from ringrift.blobs.folder import FolderBlobs
 from ringrift.cluster.roster import NodeRecord
 from ringrift.events import data, model
 from ringrift.jobs import Distribute, Play, Sync
-from ringrift.kernel.errors import JobFailed, NoRoute
+from ringrift.kernel.errors import JobFailed, NodeAway, NoRoom, NoRoute
 from ringrift.kernel.settings import Replicas
 from ringrift.pipeline.carry import Porter
-from ringrift.sync.transfer import UNREACHABLE, Transfer
+from ringrift.sync.transfer import Transfer
 from ringrift.workload.api import Artifact, JobResult
 from unit.work.world import World, play
 
 V = "hex8_2p"
+
+
+class FullBlobs(FolderBlobs):
+    """A folder on a disk without room."""
+
+    async def write(self, blob: str, chunks: AsyncIterator[bytes]) -> int:
+        raise NoRoom(str(self.folder.root))
 
 
 class Fleet:
@@ -25,14 +32,15 @@ class Fleet:
     def __init__(self, world: World, root: Path) -> None:
         self.world, self.root = world, root
         self.silent: set[str] = set()
+        self.full: set[str] = set()
         self.transfer = Transfer("here", world.store, self.at("here"), self.reach)
 
     def at(self, node: str) -> FolderBlobs:
-        return FolderBlobs(self.root / node)
+        return (FullBlobs if node in self.full else FolderBlobs)(self.root / node)
 
     async def reach(self, node: str) -> FolderBlobs:
         if node in self.silent:
-            raise NoRoute(node, [UNREACHABLE])
+            raise NodeAway(node)
         return self.at(node)
 
     async def put(self, content: bytes, node: str) -> str:
@@ -124,6 +132,40 @@ def test_a_target_that_cannot_be_reached_does_not_make_the_games_lost(tmp_path: 
         made = await fleet.porter().move(sync(blob, "here"), nothing)
 
         assert made.events == (data.Synced(variant=V, blob=blob, kind="games", nodes=("here",)),)
+
+    told(tmp_path, story)
+
+
+def test_games_that_only_fleeting_machines_hold_are_not_safe_yet(tmp_path: Path) -> None:
+    """While a durable node is there but away, the copy is not done: it must be tried again."""
+
+    async def story(world: World, fleet: Fleet) -> None:
+        await world.beat("here", ephemeral=True)
+        await world.beat("far")
+        blob = await fleet.put(b"games", "here")
+        fleet.silent = {"far"}
+
+        with pytest.raises(JobFailed, match="only ephemeral nodes hold") as refused:
+            await fleet.porter().move(sync(blob, "here"), nothing)
+
+        assert refused.value.retry
+        assert refused.value.blob is None
+
+    told(tmp_path, story)
+
+
+def test_a_full_disk_elsewhere_does_not_undo_a_copy(tmp_path: Path) -> None:
+    """A target without room is passed over like one that is away: those that have the blob are told."""
+
+    async def story(world: World, fleet: Fleet) -> None:
+        for node in ("near", "far"):
+            await world.beat(node)
+        blob = await fleet.put(b"games", "near")
+        fleet.full = {"far"}
+
+        made = await fleet.porter().move(sync(blob), nothing)
+
+        assert made.events[0].nodes == ("near",)
 
     told(tmp_path, story)
 

@@ -21,7 +21,7 @@ def challenged(dispatched: int = 0, known: int = 0) -> Line:
     )  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.integers(1, 7), st.integers(1, 5), st.integers(2, 60), st.lists(st.integers(0, 12), max_size=12))
 def test_every_block_is_asked_for_exactly_once(size: int, open_jobs: int, cap: int, arrivals: list[int]) -> None:
     """Whatever the sizes and the rhythm of arrival, jobs follow each other without gap or overlap up to the cap."""

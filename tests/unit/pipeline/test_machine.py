@@ -21,8 +21,8 @@ def test_opening_a_line_asks_for_generation_0() -> None:
     step = open_line(pipeline.Opened(variant=VARIANT, workload="fake"), POLICY, 5.0)
     again = open_line(pipeline.Opened(variant=VARIANT, workload="fake"), POLICY, 9.0)
 
-    assert step.line == Line(variant=VARIANT, workload="fake", players=2, since=5.0, tries=1)
     [train] = step.jobs
+    assert step.line == Line(variant=VARIANT, workload="fake", players=2, since=5.0, tries=1, asked=train.key)
     assert isinstance(train, Train)
     assert (train.generation, train.samples, train.parent, train.priority) == (0, None, None, STAGE)
     assert again.jobs == step.jobs
@@ -108,6 +108,19 @@ def test_samples_are_trained_on_from_the_champion() -> None:
     assert (train.generation, train.parent) == (1, champion)
     assert train.samples == story.line.samples
     assert story.line.stage is Stage.TRAINING
+
+
+def test_batches_that_an_export_left_out_are_lost() -> None:
+    """Bad games leave the window and the books with an event each; training goes on with the rest."""
+    story = at(Stage.EXPORTING, rounds=0)
+    bad, good = story.line.window
+
+    step = story.tell(msgspec.structs.replace(result(story.pop("export")), refused=(bad.blob, blob("stranger"))))
+
+    lost = data.Lost(variant=VARIANT, blob=bad.blob, reason="its games do not replay")
+    assert step.events == (moved(Stage.EXPORTING, Stage.TRAINING), lost)
+    assert (step.line.window, step.line.counts.lost, step.line.counts.games_lost) == ((good,), 1, 10)
+    assert [job.kind() for job in step.jobs] == ["train"]
 
 
 def test_a_candidate_plays_numbered_blocks_with_seeds_of_their_own() -> None:

@@ -160,13 +160,13 @@ def test_daemons_stop_in_reverse_order_each_before_the_next(tmp_path: Path) -> N
 
             return Daemon(name=name, run=body, serve=True, after=after)
 
-        async with supervisor(world).run([serving("b", "a"), serving("a"), serving("c")], PARTS, "full"):
+        async with supervisor(world).run([serving("b", "a"), serving("a"), serving("c", "b")], PARTS, "full"):
             steps.append("body")
         return steps
 
     steps = play(tmp_path, story)
 
-    assert steps == ["a starts", "c starts", "b starts", "body", "b stops", "c stops", "a stops"]
+    assert steps == ["a starts", "b starts", "c starts", "body", "c stops", "b stops", "a stops"]
 
 
 def test_a_duty_with_a_role_runs_only_where_the_role_is_held(tmp_path: Path) -> None:
@@ -316,7 +316,10 @@ def test_one_daemon_can_be_stopped_and_started(tmp_path: Path) -> None:
         sup = supervisor(world)
         async with sup.run([ticking("one", body), ticking("two", body)], PARTS, "full"):
             await sup.stop("one")
-            assert [(one.part, one.status) for one in sup.health()] == [("one", Status.UNKNOWN), ("two", Status.HEALTHY)]
+            assert [(one.part, one.status) for one in sup.health()] == [
+                ("one", Status.UNKNOWN),
+                ("two", Status.HEALTHY),
+            ]
 
             await sup.clear("one")
             await wait_until(lambda: health(sup, "one").status is Status.HEALTHY)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ringrift.blobs.folder import FolderBlobs
-from ringrift.kernel.errors import NoRoute
-from ringrift.sync.transfer import UNREACHABLE, Transfer
+from ringrift.kernel.errors import NodeAway, NoRoute
+from ringrift.sync.transfer import Transfer
 from unit.work.world import World, play
 
 
@@ -20,7 +20,7 @@ class Nodes:
 
     async def reach(self, node: str) -> FolderBlobs:
         if node in self.silent or node not in self.folders:
-            raise NoRoute(node, [UNREACHABLE])
+            raise NodeAway(node)
         return self.folders[node]
 
     async def put(self, data: bytes, *nodes: str) -> str:
@@ -101,6 +101,23 @@ def test_a_holder_that_does_not_answer_is_passed_over_but_not_struck_off(tmp_pat
     told(tmp_path, story)
 
 
+def test_what_a_silent_node_may_hold_is_not_gone(tmp_path: Path) -> None:
+    """There is no route now, but nobody may say that the last copy is lost."""
+
+    async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
+        blob = await nodes.put(b"a model", "far")
+        await world.hold(blob, "far", "near")
+        nodes.silent = {"far"}
+
+        with pytest.raises(NoRoute) as lost:
+            await transfer.fetch([blob])
+
+        assert (lost.value.tried, lost.value.gone) == (("far", "near"), False)
+        assert await world.holders(blob) == ["far"]
+
+    told(tmp_path, story)
+
+
 def test_without_a_good_copy_there_is_no_route(tmp_path: Path) -> None:
     """The error names the blob and everyone that was tried, and nothing half-done is left behind."""
 
@@ -115,7 +132,7 @@ def test_without_a_good_copy_there_is_no_route(tmp_path: Path) -> None:
         with pytest.raises(NoRoute, match="no known holder"):
             await transfer.fetch([blob])
 
-        assert (lost.value.blob, lost.value.tried) == (blob, ("far", "near"))
+        assert (lost.value.blob, lost.value.tried, lost.value.gone) == (blob, ("far", "near"), True)
         assert await nodes.have(blob) == []
         assert await world.holders(blob) == []
         assert list((tmp_path / "here" / "tmp").iterdir()) == []
@@ -152,7 +169,7 @@ def test_a_copy_can_be_brought_to_another_node(tmp_path: Path) -> None:
 
 
 def test_holders_are_asked_and_the_ledger_is_put_right(tmp_path: Path) -> None:
-    """Those that have it count, those that answer without it are struck off, those that are silent stay written down."""
+    """Those that have it count, those that answer without it are struck off, those that are silent stay listed."""
 
     async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
         blob = await nodes.put(b"games", "here")

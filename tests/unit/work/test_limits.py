@@ -22,7 +22,7 @@ def test_a_coordinator_only_moves_files() -> None:
     """The control process never plays a game, a minimal node does nothing, and nodes that play are known."""
     assert KINDS["coordinator"] == NODE_KINDS
     assert KINDS["minimal"] == frozenset()
-    assert PLAYS == {"full", "training_node", "selfplay", "ephemeral"}
+    assert {"full", "training_node", "selfplay", "ephemeral"} == PLAYS
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from ringrift.events.node import Left
 from ringrift.events.work import Buried
 from ringrift.jobs import Distribute, Job, Play
 from ringrift.kernel.backoff import Backoff
-from ringrift.kernel.errors import JobFailed, NoRoute
+from ringrift.kernel.errors import JobFailed, NodeAway
 from ringrift.kernel.settings import WorkSettings
 from ringrift.store.ports import Held, JobRow, Wanted
-from ringrift.sync.transfer import UNREACHABLE, Transfer
+from ringrift.sync.transfer import Transfer
 from ringrift.work.crew import Crew
 from ringrift.work.desk import Fault, Made
 from ringrift.work.launch.ports import Report, Word
@@ -297,12 +297,34 @@ def test_a_job_that_nobody_can_read_is_buried_and_the_others_are_done(tmp_path: 
     play(tmp_path, story)
 
 
+def test_what_fails_because_it_was_asked_to_stop_is_no_try(tmp_path: Path) -> None:
+    """A job that cannot end well while its node leaves goes back as it came."""
+
+    async def story(world: World) -> None:
+        begun = asyncio.Event()
+
+        async def deed(worker: LoopWorker, spec: JobSpec, report: Report) -> JobResult:
+            begun.set()
+            await worker.stop.wait()
+            raise JobFailed("stopped halfway")
+
+        settings = msgspec.structs.replace(SETTINGS, grace_seconds=5.0)
+        await world.desk().ask([job()])
+        async with running(runner(world, LoopLaunch(deed), settings)):
+            await begun.wait()
+
+        [row] = await world.jobs()
+        assert (row.state, row.attempts, row.error) == ("ready", 0, "stopped halfway")
+
+    play(tmp_path, story)
+
+
 def test_a_blob_whose_holder_cannot_be_reached_is_not_called_bad(tmp_path: Path) -> None:
     """The holder may have it still: a job that cannot start for that reason blames no blob, so nothing is given up."""
 
     async def story(world: World) -> None:
         async def reach(node: str) -> FolderBlobs:
-            raise NoRoute(node, [UNREACHABLE])
+            raise NodeAway(node)
 
         model = "a" * 64
         await world.hold(model, "far")

@@ -48,7 +48,9 @@ def test_a_workload_is_asked_for_what_the_job_says(job: Job, inputs: dict[str, A
 
 
 @pytest.mark.parametrize(
-    "job", [Sync(variant=V, blob="b", kind_of="games", source="n"), Distribute(variant=V, model="m")], ids=["sync", "all"]
+    "job",
+    [Sync(variant=V, blob="b", kind_of="games", source="n"), Distribute(variant=V, model="m")],
+    ids=["sync", "all"],
 )
 def test_no_workload_moves_files(job: Job) -> None:
     """A node's own jobs are no workload's, and trying again would not help."""
@@ -69,13 +71,20 @@ def test_no_workload_moves_files(job: Job) -> None:
         (
             EXPORT,
             JobResult(outputs=(SAMPLES,)),
-            data.Exported(variant=V, samples="t", count=1800, batches=("b", "c"), node="n"),
+            data.Exported(variant=V, samples="t", count=1800, batches=("b", "c"), node="n", job=EXPORT.key),
         ),
         (
             TRAIN,
             JobResult(outputs=(MODEL,), metrics={"loss": 0.5}),
             training.Finished(
-                variant=V, model="n", generation=3, node="n", samples="s", parent="m", metrics={"loss": 0.5}
+                variant=V,
+                model="n",
+                generation=3,
+                node="n",
+                samples="s",
+                parent="m",
+                metrics={"loss": 0.5},
+                job=TRAIN.key,
             ),
         ),
         (VERIFY, JobResult(), model.Verified(variant=V, model="m", node="n")),
@@ -83,19 +92,32 @@ def test_no_workload_moves_files(job: Job) -> None:
             MATCH,
             JobResult(blocks=BLOCKS),
             evaluation.BlocksPlayed(
-                variant=V, candidate="c", champion="m", node="n",
+                variant=V,
+                candidate="c",
+                champion="m",
+                node="n",
                 blocks=(
-                    evaluation.Played(number=8, scores=(1.0, 0.5)), evaluation.Played(number=9, scores=(0.0, 0.0)),
+                    evaluation.Played(number=8, scores=(1.0, 0.5)),
+                    evaluation.Played(number=9, scores=(0.0, 0.0)),
                 ),
             ),
         ),
     ],
     ids=["play", "export", "train", "verify", "match"],
-)  # fmt: skip
+)
 def test_a_result_is_what_happened(job: Job, result: JobResult, event: Event) -> None:
     """Each stage's result is one event, which can be published."""
     assert to_events(job, result, "n", True) == (event,)
     assert catalog.decode(event.name(), catalog.encode(event)) == event
+
+
+def test_batches_that_were_left_out_are_named() -> None:
+    """An export says which of its batches it used and which it refused; others it cannot name."""
+    result = JobResult(outputs=(SAMPLES,), refused=("c", "never asked for"))
+
+    [event] = to_events(EXPORT, result, "n", False)
+
+    assert (event.batches, event.refused) == (("b",), ("c",))
 
 
 def test_every_job_is_translated_or_a_nodes_own() -> None:
@@ -153,7 +175,7 @@ def test_a_score_lies_between_0_and_1(scores: tuple[float, ...]) -> None:
     """Scores outside the range, what is no number, and blocks without a score are no evidence."""
     blocks = (BLOCKS[0], Block(number=9, scores=scores))
 
-    with pytest.raises(JobFailed, match="a score lies outside 0 … 1, or a block has none"):
+    with pytest.raises(JobFailed, match="block 9 needs 2 scores from 0 to 1"):
         to_events(MATCH, JobResult(blocks=blocks), "n", False)
 
 

@@ -1,6 +1,8 @@
 """Connections: how the file is opened, and how its schema is brought up to date."""
 
+import os
 from pathlib import Path
+from urllib.parse import quote
 
 import apsw
 
@@ -24,6 +26,8 @@ def connect(path: str | Path, *, read_only: bool = False, vfs: str | None = None
         file = Path(path)
         require_local(file.parent if file.parent.exists() else Path())
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not read_only:
+            _prepare(file)
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     db = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=STATEMENTS_CACHED)
     try:
@@ -33,9 +37,29 @@ def connect(path: str | Path, *, read_only: bool = False, vfs: str | None = None
     except BaseException:
         db.close()
         raise
-    if vfs is None and not read_only:
-        Path(path).chmod(0o600)
     return db
+
+
+def _prepare(file: Path) -> None:
+    """Make an empty file for its owner alone, or look whether an existing one is ours to open, without touching it."""
+    try:
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        return
+    except FileExistsError:
+        if file.is_dir():
+            return  # SQLite says what is wrong with that
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    db = apsw.Connection(f"file:{quote(str(file.absolute()))}?immutable=1", flags=flags)
+    try:
+        _require_known(one(db, "PRAGMA user_version"), str(file))
+    finally:
+        db.close()
+    file.chmod(0o600)
+
+
+def _require_known(found: int, path: str) -> None:
+    if found > len(MIGRATIONS):
+        raise SchemaTooNew(path, found, len(MIGRATIONS))
 
 
 def _configure(db: apsw.Connection, *, read_only: bool, exclusive: bool) -> None:
@@ -58,8 +82,7 @@ def migrate(db: apsw.Connection, path: str) -> None:
     """Bring the schema to the newest version this code knows, each step all or nothing.  Raises SchemaTooNew."""
     db.set_busy_timeout(5000)
     found: int = one(db, "PRAGMA user_version")
-    if found > len(MIGRATIONS):
-        raise SchemaTooNew(path, found, len(MIGRATIONS))
+    _require_known(found, path)
     for number, script in MIGRATIONS[found:]:
         db.execute("BEGIN IMMEDIATE")
         try:

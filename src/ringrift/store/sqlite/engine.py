@@ -21,7 +21,7 @@ from typing import Any
 import apsw
 
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import Backpressure, NoRoom, StoreError, Unreachable
+from ringrift.kernel.errors import Backpressure, NoRoom, Overdue, StoreError, Unreachable
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.ports import Reads, Tx
@@ -39,7 +39,7 @@ class SqliteStore:
 
     def __init__(self, settings: StoreSettings, clock: Clock, offload: Offload, vfs: str | None = None) -> None:
         self._settings, self._clock, self._offload, self._vfs = settings, clock, offload, vfs
-        self._db = connect(settings.path, vfs=vfs)
+        self._db = self._connect()
         self._tx = self.make_tx(self._db)
         self._idle: list[apsw.Connection] = []
         self._reading = asyncio.Semaphore(READERS_MAX)
@@ -48,6 +48,7 @@ class SqliteStore:
         self._granted: asyncio.Future[None] | None = None
         self._context = copy_context()
         self._holder: asyncio.Task[Any] | None = None
+        self._overdue: asyncio.Task[Any] | None = None
         self._since = 0.0
         self._watchdog: asyncio.TimerHandle | None = None
         self._group: list[asyncio.Future[None]] = []
@@ -61,6 +62,12 @@ class SqliteStore:
     def make_tx(self, db: apsw.Connection) -> SqliteTx:
         """The transaction that bodies get."""
         return SqliteTx(db)
+
+    def _connect(self, *, read_only: bool = False) -> apsw.Connection:
+        try:
+            return connect(self._settings.path, read_only=read_only, vfs=self._vfs)
+        except apsw.Error as bad:
+            raise translate(bad, self._settings.path) from bad
 
     @property
     def position(self) -> int:
@@ -77,10 +84,14 @@ class SqliteStore:
                 yield tx
             return
         async with self._reading:
-            db = self._idle.pop() if self._idle else connect(self._settings.path, read_only=True)
+            if self._broken is not None:
+                raise Unreachable(f"the store stopped after: {self._broken}") from self._broken
+            db = self._idle.pop() if self._idle else self._connect(read_only=True)
             try:
                 await self._offload(db.execute, "BEGIN")
                 yield SqliteReads(db, self._offload)
+            except apsw.Error as bad:
+                raise translate(bad, self._settings.path) from bad
             finally:
                 await asyncio.shield(self._offload(_end_read, db))
                 self._idle.append(db)
@@ -104,10 +115,10 @@ class SqliteStore:
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
-    async def take_turn(self) -> None:
-        """Wait until no body and no COMMIT is running."""
+    async def take_turn(self, *, committing: bool = False) -> None:
+        """Wait until no body and no COMMIT is running.  Raises Backpressure; the committer always finds a place."""
         while self._busy:
-            if len(self._turns) >= self._settings.waiting_max:
+            if len(self._turns) >= self._settings.waiting_max and not committing:
                 raise Backpressure("store", self._settings.waiting_max)
             turn = asyncio.get_running_loop().create_future()
             self._turns.append(turn)
@@ -118,6 +129,8 @@ class SqliteStore:
             except asyncio.CancelledError:
                 if self._granted is turn:
                     self.give_turn()
+                elif turn in self._turns:
+                    self._turns.remove(turn)
                 raise
             if self._granted is turn:
                 break  # else we were too slow to take it and have to queue again
@@ -145,7 +158,8 @@ class SqliteStore:
         def look() -> None:
             self._watchdog = None
             if holder is not None and (self._holder, self._since) == (holder, since):
-                holder.cancel(f"a transaction took longer than {limit:g} s")
+                self._overdue = holder
+                holder.cancel()
             elif granted is not None and self._granted is granted:
                 self.give_turn()
             if self._turns:
@@ -177,7 +191,8 @@ class SqliteStore:
         except apsw.BusyError:
             # Another process is writing.  Waiting for it happens off the loop, and has an end.
             await self._offload(_begin_patiently, self._db)
-        self._open = True
+        finally:
+            self._open = self._db.in_transaction  # who gives up waiting may have got it all the same
 
     def leave(self, wrong: BaseException | None) -> "asyncio.Future[None] | None":
         """End a body: undo it if it failed, else the future that COMMIT resolves."""
@@ -186,9 +201,11 @@ class SqliteStore:
                 self._db.execute("ROLLBACK TO body")
             self._db.execute("RELEASE body")
         except apsw.Error as bad:
-            self._lose_group(bad)
+            # If the body itself ran out of room, SQLite has undone everything already: that is the reason to give.
+            reason = wrong if isinstance(wrong, apsw.Error) else bad
+            self._lose_group(reason)
             self.give_turn()
-            raise translate(bad, self._settings.path) from bad
+            raise translate(reason, self._settings.path) from bad
         done = None
         if wrong is None:
             done = asyncio.get_running_loop().create_future()
@@ -196,6 +213,14 @@ class SqliteStore:
         self._finished.set()
         self.give_turn()
         return done
+
+    def pardon(self, cancelled: asyncio.CancelledError) -> None:
+        """Raise Overdue in place of *cancelled* if it was our watchdog that cancelled, and nobody else."""
+        task, overdue = asyncio.current_task(), self._overdue
+        if task is not None and task is overdue:
+            self._overdue = None
+            if task.uncancel() == 0:
+                raise Overdue(self._settings.tx_seconds_max) from cancelled
 
     def _lose_group(self, bad: apsw.Error) -> None:
         """A full disk can make SQLite undo the whole transaction; then nobody in the group has happened."""
@@ -213,7 +238,7 @@ class SqliteStore:
         """Commit group by group until closed or broken.  Never cancelled: a COMMIT has no middle."""
         while self._broken is None:
             await self._finished.wait()
-            await self.take_turn()
+            await self.take_turn(committing=True)
             self._finished.clear()
             group, self._group = self._group, []
             if self._open:
@@ -254,6 +279,10 @@ class SqliteStore:
         self._closing = True
         self._finished.set()
         await asyncio.wait((committer,))
+        for _ in range(READERS_MAX):
+            await self._reading.acquire()  # who reads may end first
+        for _ in range(READERS_MAX):
+            self._reading.release()
         if self._watchdog is not None:
             self._watchdog.cancel()
         for db in (*self._idle, self._db):
@@ -277,6 +306,8 @@ class _Body:
         done = self._store.leave(wrong)
         if done is not None:
             await done
+        if isinstance(wrong, asyncio.CancelledError):
+            self._store.pardon(wrong)
         if isinstance(wrong, apsw.Error):
             raise translate(wrong, self._store._settings.path) from wrong
 
@@ -300,4 +331,6 @@ def translate(bad: apsw.Error, path: str | Path) -> StoreError | NoRoom:
         return NoRoom(str(path))
     if isinstance(bad, apsw.BusyError):
         return Unreachable(f"{path}: another process has been writing for {BUSY_SECONDS_MAX:g} s")
+    if isinstance(bad, apsw.ConstraintError | apsw.MismatchError | apsw.TooBigError):
+        return StoreError(f"{path}: refused: {bad}")
     return Unreachable(f"{path}: {type(bad).__name__}: {bad}")

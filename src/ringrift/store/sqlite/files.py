@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ NETWORK_FILESYSTEMS = frozenset(
      "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "beegfs", "davfs"}
 )  # fmt: skip
 
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
 
 def filesystem(path: Path, mounts: str) -> str:
     """The kind of filesystem that *path* lies on, by *mounts* in the format of /proc/mounts; "" if it does not say."""
@@ -22,7 +25,7 @@ def filesystem(path: Path, mounts: str) -> str:
         fields = line.split(" ")
         if len(fields) < 3:
             continue
-        point = fields[1].replace("\\040", " ")
+        point = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), fields[1])
         inside = path == Path(point) or Path(point) in path.parents
         if inside and len(point) >= len(best):
             best, kind = point, fields[2]

@@ -122,7 +122,7 @@ ORDER BY number LIMIT ?3;
 -- Paused jobs through their own index.
 SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
     time, error
-FROM jobs WHERE state = 'ready' AND pause > 0 ORDER BY number LIMIT ?;
+FROM jobs WHERE state = 'ready' AND pause > 0 AND (?1 IS NULL OR variant = ?1) ORDER BY number LIMIT ?2;
 
 -- name: tally
 -- Jobs by kind and state, of one variant or of all.
@@ -182,16 +182,10 @@ DELETE FROM records WHERE kind = ? AND id = ?;
 -- Say that a child came from a parent.
 INSERT INTO links VALUES (?, ?) ON CONFLICT DO NOTHING;
 
--- name: walk_up
--- What these came from, nearest first.
-WITH RECURSIVE seen(id, depth) AS (
-    SELECT value, 0 FROM json_each(?1)
-    UNION SELECT parent, depth + 1 FROM links JOIN seen ON links.child = seen.id WHERE depth < 64)
-SELECT id FROM seen WHERE depth > 0 GROUP BY id ORDER BY min(depth), id LIMIT ?2;
+-- name: parents
+-- What these came from.
+SELECT DISTINCT parent FROM links WHERE child IN (SELECT value FROM json_each(?)) ORDER BY parent;
 
--- name: walk_down
--- What came from these, nearest first.
-WITH RECURSIVE seen(id, depth) AS (
-    SELECT value, 0 FROM json_each(?1)
-    UNION SELECT child, depth + 1 FROM links JOIN seen ON links.parent = seen.id WHERE depth < 64)
-SELECT id FROM seen WHERE depth > 0 GROUP BY id ORDER BY min(depth), id LIMIT ?2;
+-- name: children
+-- What came from these.
+SELECT DISTINCT child FROM links WHERE parent IN (SELECT value FROM json_each(?)) ORDER BY child;

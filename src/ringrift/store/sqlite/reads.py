@@ -71,7 +71,7 @@ def jobs(
     if set(states) == {"claimed"}:
         rows = db.execute(QUERIES["jobs_claimed"], (variant, holder, limit))
     elif set(states) == {"paused"}:
-        rows = db.execute(QUERIES["jobs_paused"], (limit,))
+        rows = db.execute(QUERIES["jobs_paused"], (variant, limit))
     else:
         rows = db.execute(QUERIES["jobs"], (as_json(states), variant, holder, limit))
     return [_job(row) for row in rows]
@@ -110,8 +110,15 @@ def scan(db: apsw.Connection, kind: str, after: str, limit: int) -> Sequence[Rec
 
 
 def walk(db: apsw.Connection, roots: Sequence[str], up: bool, limit: int) -> Sequence[str]:
-    """Ancestors or descendants."""
-    return [id for (id,) in db.execute(QUERIES["walk_up" if up else "walk_down"], (as_json(roots), limit))]
+    """Ancestors or descendants, generation by generation: each is visited once, so that circles end."""
+    query = QUERIES["parents" if up else "children"]
+    seen, found, edge = set(roots), list[str](), list(roots)
+    while edge and len(found) < limit:
+        nearest = [id for (id,) in db.execute(query, (as_json(edge),))]
+        edge = [id for id in nearest if id not in seen]
+        seen.update(edge)
+        found += edge
+    return found[:limit]
 
 
 def head(db: apsw.Connection) -> int:

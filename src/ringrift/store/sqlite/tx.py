@@ -188,7 +188,7 @@ class SqliteTx(SqliteReads):
     async def under(self, role: str, term: int) -> None:
         now = reads.role(self._db, role)
         if now is None or now.term != term or not now.holder:
-            raise NotLeader(role, now.holder if now else "nobody")
+            raise NotLeader(role, (now.holder if now else "") or "nobody")
 
     async def drop(self, holder: str | None) -> None:
         self._db.execute(QUERIES["drop"], (holder,))
@@ -198,8 +198,8 @@ class SqliteTx(SqliteReads):
     async def put(self, records: Sequence[Put]) -> None:
         for r in records:
             self._db.execute(QUERIES["put"], (r.kind, r.id, r.body))
+            self._db.execute(QUERIES["clear_index"], (r.kind, r.id))
             if r.index:
-                self._db.execute(QUERIES["clear_index"], (r.kind, r.id))
                 self._db.executemany(QUERIES["put_index"], [(r.kind, f, v, r.id) for f, v in r.index.items()])
 
     async def delete(self, kind: str, ids: Sequence[str]) -> None:
