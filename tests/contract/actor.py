@@ -94,6 +94,14 @@ def make(path: str) -> None:
     asyncio.run(play("append", path, "made", "0"))
 
 
+def visit(path: str) -> None:
+    """Open a store, and say what came of it."""
+    try:
+        asyncio.run(play("append", path, "visitor", "0"))
+    except RingriftError as refused:
+        say(type(refused).__name__, refused)
+
+
 def lead(path: str, holder: str) -> None:
     """Be the coordinator until told otherwise."""
     try:
@@ -124,7 +132,7 @@ def age(path: str, version: str, mode: str) -> None:
     say("aged")
 
 
-ALONE: dict[str, Callable[..., None]] = {"make": make, "lead": lead, "hold": hold, "age": age}
+ALONE: dict[str, Callable[..., None]] = {"make": make, "visit": visit, "lead": lead, "hold": hold, "age": age}
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]

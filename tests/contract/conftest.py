@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -50,11 +50,30 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder on a disk of one megabyte with few files to give."""
     folder = tmp_path / "small"
     folder.mkdir()
-    line = ["mount", "-t", "tmpfs", "-o", "size=1m,nr_inodes=64", "none", str(folder)]
+    require("mount", "-t", "tmpfs", "-o", "size=1m,nr_inodes=64", "none", str(folder))
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.fixture
+def other_mounts(tmp_path: Path) -> Callable[[str], list[str]]:
+    """Makes the beginning of a command line under which a process sees the mounts that it is told of."""
+    require("unshare", "--mount", "mount", "--bind", str(tmp_path), "/proc")
+
+    def told(mounts: str) -> list[str]:
+        folder = tmp_path / "proc"
+        folder.mkdir()
+        (folder / "mounts").write_text(mounts)
+        script = 'mount --bind "$0" /proc && exec "$@"'
+        return ["unshare", "--mount", "sh", "-c", script, str(folder)]
+
+    return told
+
+
+def require(*line: str) -> None:
+    """Run a command that needs rights which not everybody has; without them the test is skipped, but not in CI."""
     try:
         subprocess.run(line, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as refused:
-        why = f"a small disk cannot be mounted here: {refused}"
+        why = f"not permitted here: {refused}"
         pytest.fail(why) if os.environ.get("CI") == "true" else pytest.skip(why)
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ACTOR = Path(__file__).with_name("actor.py")
@@ -10,8 +11,8 @@ ACTOR = Path(__file__).with_name("actor.py")
 class Actor:
     """A process that plays one part."""
 
-    def __init__(self, *words: object) -> None:
-        line = [sys.executable, str(ACTOR), *map(str, words)]
+    def __init__(self, *words: object, under: Sequence[str] = ()) -> None:
+        line = [*under, sys.executable, str(ACTOR), *map(str, words)]
         self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     @property
@@ -48,9 +49,9 @@ class Stage:
     def __init__(self) -> None:
         self._actors: list[Actor] = []
 
-    def enter(self, *words: object) -> Actor:
-        """Start one more."""
-        self._actors.append(Actor(*words))
+    def enter(self, *words: object, under: Sequence[str] = ()) -> Actor:
+        """Start one more, perhaps *under* another command."""
+        self._actors.append(Actor(*words, under=under))
         return self._actors[-1]
 
     def clear(self) -> None:

@@ -119,8 +119,9 @@ def test_a_file_that_vanished_is_reported_to_readers(on_file: Engine) -> None:
         on_file.run(story)
 
 
-def test_a_reader_that_is_cancelled_is_just_cancelled(on_file: Engine) -> None:
-    """Giving up on a slow answer ends in the cancellation, and the next reader is served."""
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_reader_that_is_cancelled_is_just_cancelled(on_file: Engine, times: int) -> None:
+    """Giving up on a slow answer, even twice, ends in the cancellation, and the next reader is served."""
     names = [str(number) for number in range(150)]
 
     async def look(store: Store) -> None:
@@ -134,7 +135,9 @@ def test_a_reader_that_is_cancelled_is_just_cancelled(on_file: Engine) -> None:
             await tx.link([(child, parent) for child in names for parent in names])
         looking = asyncio.create_task(look(store))
         await logged(store)
-        looking.cancel()
+        for _ in range(times):
+            looking.cancel()
+            await settle()
         await asyncio.wait((looking,))
         return looking.cancelled(), await logged(store)
 

@@ -1,6 +1,7 @@
 """The file below a store: which schema it has, where it may lie, and who may read it."""
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -148,3 +149,19 @@ def test_network_filesystems_are_known_by_name(kind: str) -> None:
 
     assert filesystem(Path("/mnt/share/store"), mounts) in NETWORK_FILESYSTEMS
     assert filesystem(Path("/srv"), mounts) not in NETWORK_FILESYSTEMS
+
+
+@pytest.mark.parametrize("below", ["", "not/yet/made"])
+def test_a_store_on_a_network_disk_is_refused(
+    tmp_path: Path, stage: Stage, other_mounts: Callable[[str], list[str]], below: str
+) -> None:
+    """A store is not made on a network filesystem, whether its folder is there already or has still to be made."""
+    share = tmp_path / "share"
+    share.mkdir()
+    under = other_mounts(f"/dev/root / ext4 rw 0 0\nserver:/x {share} nfs4 rw 0 0\n")
+
+    [said] = stage.enter("visit", share / below / "store.db", under=under).rest()
+
+    assert said.startswith("UnsafeFilesystem")
+    assert "nfs4" in said
+    assert list(share.iterdir()) == []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from contract.engines import Engine, append, claim, enqueue, job, logged, wanted
+from contract.engines import Engine, append, claim, enqueue, job, logged, settle, wanted
 from contract.stage import Stage
 from ringrift.kernel.errors import NotLeader
 from ringrift.kernel.settings import StoreSettings
@@ -138,8 +138,11 @@ def test_a_writer_waits_for_another_process(on_file: Engine, stage: Stage) -> No
     assert on_file.run(story) == (True, ["a", "b"])
 
 
-def test_who_gives_up_waiting_for_another_process_leaves_the_store_whole(on_file: Engine, stage: Stage) -> None:
-    """A transaction that is cancelled while another process writes does not spoil the ones after it."""
+@pytest.mark.parametrize("times", [1, 2])
+def test_who_gives_up_waiting_for_another_process_leaves_the_store_whole(
+    on_file: Engine, stage: Stage, times: int
+) -> None:
+    """A transaction that is cancelled, even twice, while another process writes does not spoil the ones after it."""
 
     async def story(store: Store) -> list[str]:
         await append(store, "a")
@@ -147,7 +150,9 @@ def test_who_gives_up_waiting_for_another_process_leaves_the_store_whole(on_file
         assert await asyncio.to_thread(other.hear) == "held"
         writing = asyncio.create_task(append(store, "given-up"))
         await logged(store)
-        writing.cancel()
+        for _ in range(times):
+            writing.cancel()
+            await settle()
         other.go()
         assert await asyncio.to_thread(other.hear) == "freed"
         await asyncio.wait((writing,))

@@ -11,5 +11,5 @@ async def work(*, runner: Runner, alive: Callable[[], None]) -> None:
     await runner.run(alive)
 
 
-# Stopping takes as long as the grace period of the jobs, so the supervisor must be patient with this one.
-SPEC = Daemon(name="work", run=work, serve=True, after=("pipeline",), seconds_max=3600.0)
+# Stopping takes as long as the grace period of the jobs, an hour at most, and a little longer to give the rest back.
+SPEC = Daemon(name="work", run=work, serve=True, after=("pipeline",), seconds_max=1800.0, stop_seconds_max=3700.0)

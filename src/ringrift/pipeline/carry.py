@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.events import data, model
 from ringrift.jobs import Distribute, Job, Sync
-from ringrift.kernel.errors import JobFailed, NodeAway, TransferError
+from ringrift.kernel.errors import JobFailed, NodeAway, NoRoom, TransferError
 from ringrift.kernel.settings import Replicas
 from ringrift.sync import ledger
 from ringrift.sync.plan import Place, targets
@@ -41,8 +41,8 @@ class Porter:
         for node in targets(holders, places, self._node.id, self._replicas.copies_min):
             try:
                 await self._transfer.copy(job.blob, node, moved, source=job.source)
-            except NodeAway:
-                continue  # it may come back or be gone for good; replicate looks after copies from here on
+            except (NodeAway, NoRoom):
+                continue  # away, full or gone for good; replicate looks after copies from here on
             reached.append(node)
         if not reached:
             await self._transfer.copy(job.blob, self._node.id, moved, source=job.source)

@@ -31,6 +31,8 @@ class Batch(Value):
 
     blob: str
     games: int
+    rounds: int = 0
+    """How often its copy has been given up and asked for again."""
 
 
 class Candidate(Value):

@@ -24,6 +24,8 @@ from ringrift.pipeline import challenge
 from ringrift.pipeline.line import Batch, Candidate, Decision, Line, Stage
 
 V = TypeVar("V", bound=Value)
+COPY_ROUNDS_MAX = 50
+"""Rounds of tries to copy a batch whose holder does not answer: about an hour, then it is gone for good."""
 
 
 class Step(Value):
@@ -273,8 +275,10 @@ def _awaited(line: Line, event: work.Buried) -> bool:
 
 def _uncopied(line: Line, batch: Batch, event: work.Buried) -> Step:
     """A batch without its copies: lost if no copy is left, else it is tried again, for it may be there still."""
-    if event.blob == batch.blob:
+    if event.blob == batch.blob or batch.rounds >= COPY_ROUNDS_MAX:
         return _lost(line, batch, event.error)
+    again = _changed(batch, rounds=batch.rounds + 1)
+    line = _changed(line, pending=tuple(again if one is batch else one for one in line.pending))
     return Step(line=line, jobs=(_sync(line, batch.blob),))
 
 

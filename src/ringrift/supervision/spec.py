@@ -37,6 +37,8 @@ class Daemon(Value):
     restart: Restart = Restart()
     seconds_max: float = 60.0
     """How long one tick may take, and how long a serving daemon may be silent."""
+    stop_seconds_max: float = 10.0
+    """How long it may take to stop before the supervisor goes on without it."""
 
     def __post_init__(self) -> None:
         shapes = (self.every is not None) + bool(self.on) + self.serve

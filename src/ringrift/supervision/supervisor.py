@@ -18,7 +18,6 @@ from ringrift.supervision.restart import Enough, judge
 from ringrift.supervision.spec import Daemon, in_order
 
 READY_SECONDS_MAX = 30.0
-STOP_SECONDS_MAX = 10.0
 log = logging.getLogger(__name__)
 
 Holds = Callable[[str], bool]
@@ -87,7 +86,7 @@ class Supervisor:
             unit.state = "stopped"
             if unit.task is not None:
                 unit.task.cancel()
-                _, late = await asyncio.wait((unit.task,), timeout=STOP_SECONDS_MAX + unit.spec.seconds_max)
+                _, late = await asyncio.wait((unit.task,), timeout=unit.spec.stop_seconds_max)
                 if late:
                     log.error("daemon %s did not stop in time", unit.spec.name)
 

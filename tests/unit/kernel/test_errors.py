@@ -3,8 +3,6 @@
 import inspect
 import re
 
-import pytest
-
 from ringrift.kernel import errors
 from ringrift.kernel.errors import Discard, InvalidId, Retry, RingriftError, UnknownName
 
