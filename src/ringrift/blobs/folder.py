@@ -4,7 +4,6 @@ A file gets its name only when it is whole: written beside, flushed, read back a
 flushed.  Until the last step a power cut leaves nothing under the name; after it, everything.
 """
 
-import asyncio
 import errno
 import hashlib
 import os
@@ -17,6 +16,7 @@ from ringrift.blobs.ports import CHUNK
 from ringrift.kernel.errors import Corrupt, NoRoom, NoRoute
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.ids import check_blob
+from ringrift.threads import to_its_end
 
 T = TypeVar("T")
 
@@ -134,43 +134,36 @@ class FolderBlobs:
         self.folder = Folder(root)
 
     async def put(self, datas: Sequence[bytes]) -> Sequence[str]:
-        return await asyncio.to_thread(lambda: [self.folder.put(data) for data in datas])
+        return await to_its_end(None, lambda: [self.folder.put(data) for data in datas])
 
     async def read(self, blob: str) -> AsyncIterator[bytes]:
-        path = await asyncio.to_thread(self.folder.open, blob)
-        with await asyncio.to_thread(path.open, "rb") as file:
-            while chunk := await asyncio.to_thread(file.read, CHUNK):
+        path = await to_its_end(None, self.folder.open, blob)
+        descriptor = await to_its_end(None, os.open, path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while chunk := await to_its_end(None, os.read, descriptor, CHUNK):
                 yield chunk
+        finally:
+            os.close(descriptor)
 
     async def write(self, blob: str, chunks: AsyncIterator[bytes]) -> int:
         part = self.folder.incoming(blob)
         try:
-            await _to_its_end(part.__enter__)
+            await to_its_end(None, part.__enter__)
             async for chunk in chunks:
-                await _to_its_end(part.write, chunk)
-            await _to_its_end(part.keep)
+                await to_its_end(None, part.write, chunk)
+            await to_its_end(None, part.keep)
             return part.size
         finally:
             part.__exit__()
 
     async def have(self, blobs: Collection[str]) -> frozenset[str]:
-        return await asyncio.to_thread(_existing, self.folder.path, blobs)
+        return await to_its_end(None, _existing, self.folder.path, blobs)
 
     async def names(self) -> Sequence[str]:
-        return await asyncio.to_thread(self.folder.names)
+        return await to_its_end(None, self.folder.names)
 
     async def scrub(self, after: str, limit: int) -> tuple[Sequence[str], str]:
-        return await asyncio.to_thread(_scrub, self.folder, after, limit)
-
-
-async def _to_its_end(call: Callable[..., object], *args: object) -> None:
-    """Run *call* in a thread and wait for its end, also when cancelled: it must not outlive the file it writes."""
-    work = asyncio.ensure_future(asyncio.to_thread(call, *args))
-    try:
-        await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait((work,))
-        raise
+        return await to_its_end(None, _scrub, self.folder, after, limit)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from ringrift.kernel.settings import StoreSettings
 from ringrift.store.sqlite.engine import Offload, SqliteStore
 from ringrift.store.sqlite.files import only_one
 from ringrift.store.sqlite.inspect import inspect_file
+from ringrift.threads import to_its_end
 
 THREADS = 4
 
@@ -26,13 +27,7 @@ async def open_store(
         loop = asyncio.get_running_loop()
 
         async def in_thread(call: Any, *args: Any) -> Any:
-            """Waits for the end also when cancelled: nobody else may touch the connection before."""
-            work = loop.run_in_executor(threads, call, *args)
-            try:
-                return await asyncio.shield(work)
-            except asyncio.CancelledError:
-                await asyncio.wait((work,))
-                raise
+            return await to_its_end(threads, call, *args)
 
         store = engine(settings, clock, offload or in_thread, vfs)
         committer = loop.create_task(store.commit_forever(), name="store-commit")

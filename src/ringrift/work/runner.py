@@ -66,7 +66,13 @@ class Task:
         self.checkpoint: str | None = None
         self.worker: Worker | None = None
         self.running: asyncio.Task[None] | None = None
-        self.lost = False
+        self.lost = self.ended = False
+
+    def end(self, *, lost: bool) -> None:
+        """Kill it, once: what follows must not be killed on its way."""
+        if self.running is not None and not self.ended:
+            self.lost, self.ended = lost, True
+            self.running.cancel()
 
     def hear(self, word: Word, tick: float) -> None:
         """Take in what the worker says: any word is a sign of progress."""
@@ -172,8 +178,8 @@ class Runner:
         tick, trust = self._clock.tick(), TRUST * self._settings.lease_seconds
         moving = [task for task in self._tasks.values() if task.heard > task.renewed]
         for task in self._tasks.values():
-            if tick - task.heard > trust and task.running is not None:
-                task.running.cancel()
+            if tick - task.heard > trust:
+                task.end(lost=False)
         while moving:
             try:
                 await self._desk.renew([
@@ -183,9 +189,8 @@ class Runner:
                 break
             except LeaseLost as lost:
                 for task in moving:
-                    if task.lease.job in lost.names and task.running is not None:
-                        task.lost = True
-                        task.running.cancel()
+                    if task.lease.job in lost.names:
+                        task.end(lost=True)
                 moving = [task for task in moving if task.lease.job not in lost.names]
         for task in moving:
             task.renewed = tick
@@ -200,8 +205,8 @@ class Runner:
         if running:
             await asyncio.wait(running, timeout=self._settings.grace_seconds)
         renewing.cancel()
-        for one in running:
-            one.cancel()
+        for task in list(self._tasks.values()):
+            task.end(lost=False)
         await asyncio.gather(renewing, *running, return_exceptions=True)
         await self._crew.end()
         # A claim that was cancelled on its way may have gone through all the same.

@@ -24,7 +24,7 @@ def connect(path: str | Path, *, read_only: bool = False, vfs: str | None = None
     """
     if vfs is None:
         file = Path(path)
-        require_local(file.parent if file.parent.exists() else Path())
+        require_local(next(parent for parent in file.absolute().parents if parent.exists()))
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not read_only:
             _prepare(file)

@@ -178,6 +178,7 @@ class SqliteStore:
                 await self._begin()
             self._db.execute("SAVEPOINT body")
         except BaseException as wrong:
+            self._finished.set()  # what was begun must be ended, or we would keep every other process from writing
             self.give_turn()
             if isinstance(wrong, apsw.Error):
                 raise translate(wrong, self._settings.path) from wrong
@@ -248,10 +249,11 @@ class SqliteStore:
             self.give_turn()
 
     async def _commit(self, group: "list[asyncio.Future[None]]") -> None:
-        position, changes = reads.head(self._db), self._db.total_changes()
+        position, changes = self._position, self._db.total_changes()
         failpoint("store.before_commit")
         error: StoreError | NoRoom | None = None
         try:
+            position = reads.head(self._db)
             await self._offload(self._db.execute, "COMMIT")
         except apsw.Error as bad:
             error = translate(bad, self._settings.path)
