@@ -163,6 +163,25 @@ def test_who_gives_up_waiting_for_another_process_leaves_the_store_whole(
     assert on_file.run(story) == ["a", "b", "c"]
 
 
+def test_who_gives_up_holds_no_other_process_up(on_file: Engine, stage: Stage) -> None:
+    """A transaction that was cancelled just as it got its turn among processes does not keep the lock."""
+
+    async def story(store: Store) -> str:
+        second = stage.enter("append", on_file.path, "p", 1)
+        assert await asyncio.to_thread(second.hear) == "ready"
+        first = stage.enter("hold", on_file.path)
+        assert await asyncio.to_thread(first.hear) == "held"
+        writing = asyncio.create_task(append(store, "given-up"))
+        await logged(store)
+        writing.cancel()
+        first.go()
+        await asyncio.wait((writing,))
+        second.go()
+        return await asyncio.to_thread(second.hear)
+
+    assert on_file.run(story) == "1"
+
+
 def test_processes_can_make_the_file_together(on_file: Engine, stage: Stage) -> None:
     """Several processes that open a store that is not there yet all get it, made once."""
     actors = [stage.enter("make", on_file.path) for _ in range(4)]
