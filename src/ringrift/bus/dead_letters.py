@@ -8,6 +8,7 @@ from ringrift.kernel.errors import InputError, UnknownName
 from ringrift.kernel.watch import Seen, Watch
 from ringrift.store.ports import Delivery, Store
 
+WATCHED_MAX = 10_000
 TRIED_AT_ONCE_MAX = 100
 
 
@@ -25,9 +26,9 @@ async def retry(
     parked: list[Delivery] = []
     async with store.read() as view:
         for reader in readers:  # one by one: letters of a reader that is gone must not stand before the others'
-            parked += await view.deliveries(("parked",), TRIED_AT_ONCE_MAX, reader)
+            parked += await view.deliveries(("parked",), WATCHED_MAX, reader)
     states: Counter[str] = Counter()
-    for delivery in due(parked, watch, tick):
+    for delivery in due(parked, watch, tick)[:TRIED_AT_ONCE_MAX]:
         states[(await courier.again(readers[delivery.reader], delivery)).state] += 1
     return states
 

@@ -108,9 +108,6 @@ class Courier:
 
     async def again(self, reader: Reader, delivery: Delivery) -> Delivery:
         """Try a parked or dead *delivery* once more; its new state.  Its effect and its state commit together."""
-        async with self._store.read() as view:
-            [envelope] = await view.read(delivery.position - 1, 1)
-        assert envelope.position == delivery.position, "compaction keeps what is parked"
         done = Delivery(
             reader=delivery.reader, position=delivery.position, state="done", attempts=delivery.attempts + 1, pause=0.0,
             error="", first=delivery.first, last=self._clock.now(),
@@ -122,6 +119,8 @@ class Courier:
                 still = await find(tx, delivery.reader, delivery.position)
                 if still is not None and still != delivery:
                     return still  # somebody else was faster
+                [envelope] = await tx.read(delivery.position - 1, 1)
+                assert envelope.position == delivery.position, "compaction keeps what is parked"
                 await _react(reader, envelope, tx)
                 await tx.park([done])
             return done

@@ -55,6 +55,8 @@ def encode(event: Event) -> bytes:
         edge.check_scalars(msgspec.to_builtins(event))
     if len(body) > edge.SIZE_MAX:
         raise TooLarge(len(body), edge.SIZE_MAX)
+    # msgspec does not check a struct when it is made: what no reader could decode must not get into the log.
+    decode(event.name(), body)
     return body
 
 

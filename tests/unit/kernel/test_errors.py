@@ -4,7 +4,7 @@ import inspect
 import re
 
 from ringrift.kernel import errors
-from ringrift.kernel.errors import Discard, InvalidId, Retry, RingriftError, UnknownName
+from ringrift.kernel.errors import Discard, InvalidId, Retry, RingriftError, UnknownName, told
 
 LEAF = re.compile(r"[A-Z][A-Za-z]+")
 
@@ -63,6 +63,14 @@ def test_what_is_known_is_shown_in_order_and_not_without_end() -> None:
     assert many.known[:2] == ("name00", "name01")
     assert "name23" in str(many)
     assert "name24" not in str(many)
+
+
+def test_text_from_outside_is_told_so_that_it_can_be_stored_and_shown() -> None:
+    """Half characters, NUL and what would command a terminal are escaped; lines stay lines; and it has an end."""
+    assert told("ä — “fine”\n  second line", 100) == "ä — “fine”\n  second line"
+    assert told("a\ud800b\x00c", 100) == "a\\ud800b\\x00c"
+    assert told("\x1b[2Jgone\x07", 100) == "\\x1b[2Jgone\\x07"
+    assert told("x" * 5000, 2000) == "x" * 2000
 
 
 def test_errors_carry_what_they_say_in_fields() -> None:

@@ -1,64 +1,21 @@
-"""The supervisor keeps daemons alive, gives up in time, and stops them in good order."""
+"""The supervisor keeps daemons alive, and gives up in time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ringrift.events.daemon import Failed
 from ringrift.events.node import Joined, Left
-from ringrift.kernel.errors import NotLeader, Unbound, UnknownName, Unreachable
-from ringrift.kernel.health import Health, Status
-from ringrift.kernel.settings import Settings
+from ringrift.kernel.errors import NotLeader, Unbound, UnknownName
+from ringrift.kernel.health import Status
 from ringrift.store.ports import Tx
-from ringrift.supervision.spec import Daemon, Restart
+from ringrift.supervision.spec import Daemon
 from ringrift.supervision.supervisor import Supervisor
+from unit.supervision.watched import PARTS, QUICK, failing, health, supervisor, ticking
 from unit.work.world import World, play
 from waiting import wait_until
-
-QUICK = Restart(times=2, seconds=300.0, first_seconds=0.001, seconds_max=0.002)
-PARTS: dict[str, Any] = {"settings": Settings()}
-Body = Callable[..., Awaitable[None]]
-
-
-def ticking(name: str, body: Body, **changes: Any) -> Daemon:
-    """A daemon that ticks as fast as it can."""
-    return Daemon(**{"name": name, "run": body, "every": 0.001, "restart": QUICK} | changes)
-
-
-def supervisor(world: World, held: set[str] | None = None) -> Supervisor:
-    """A supervisor on a node that holds the roles in *held*, which the test may change."""
-    roles = set() if held is None else held
-
-    async def check(role: str, tx: Tx) -> None:
-        if role not in roles:
-            raise NotLeader(role, "another node")
-
-    return Supervisor("here", world.router, world.clock, holds=roles.__contains__, check=check)
-
-
-def health(sup: Supervisor, name: str) -> Health:
-    """How the daemon *name* is."""
-    [found] = [one for one in sup.health() if one.part == name]
-    return found
-
-
-def failing(times: int, done: asyncio.Event) -> tuple[Body, Callable[[], int]]:
-    """A body that fails *times* times and then sets *done* whenever it runs; and how often it ran."""
-    runs = count(1)
-    last = 0
-
-    async def body() -> None:
-        nonlocal last
-        last = next(runs)
-        if last <= times:
-            raise ValueError(f"failure {last}")
-        done.set()
-
-    return body, lambda: last
 
 
 def test_a_failing_daemon_is_started_again(tmp_path: Path) -> None:
@@ -140,33 +97,6 @@ def test_a_tick_that_hangs_is_ended(tmp_path: Path) -> None:
             assert "TimeoutError" in health(sup, "slow").reason
 
     play(tmp_path, story)
-
-
-def test_daemons_stop_in_reverse_order_each_before_the_next(tmp_path: Path) -> None:
-    """What started last stops first, and is done before the one before it is asked."""
-
-    async def story(world: World) -> list[str]:
-        steps: list[str] = []
-
-        def serving(name: str, *after: str) -> Daemon:
-            async def body(*, alive: Callable[[], None]) -> None:
-                steps.append(f"{name} starts")
-                alive()
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    await asyncio.sleep(0)
-                    steps.append(f"{name} stops")
-
-            return Daemon(name=name, run=body, serve=True, after=after)
-
-        async with supervisor(world).run([serving("b", "a"), serving("a"), serving("c", "b")], PARTS, "full"):
-            steps.append("body")
-        return steps
-
-    steps = play(tmp_path, story)
-
-    assert steps == ["a starts", "b starts", "c starts", "body", "c stops", "b stops", "a stops"]
 
 
 def test_a_duty_with_a_role_runs_only_where_the_role_is_held(tmp_path: Path) -> None:
@@ -304,78 +234,3 @@ def test_only_the_daemons_of_the_profile_run(tmp_path: Path) -> None:
             return [one.part for one in sup.health()]
 
     assert play(tmp_path, story) == ["ours"]
-
-
-def test_one_daemon_can_be_stopped_and_started(tmp_path: Path) -> None:
-    """Stopping one leaves the others alone; clearing starts it again."""
-
-    async def story(world: World) -> None:
-        async def body() -> None:
-            pass
-
-        sup = supervisor(world)
-        async with sup.run([ticking("one", body), ticking("two", body)], PARTS, "full"):
-            await sup.stop("one")
-            assert [(one.part, one.status) for one in sup.health()] == [
-                ("one", Status.UNKNOWN),
-                ("two", Status.HEALTHY),
-            ]
-
-            await sup.clear("one")
-            await wait_until(lambda: health(sup, "one").status is Status.HEALTHY)
-
-    play(tmp_path, story)
-
-
-def test_a_broken_store_is_everybodys_end(tmp_path: Path) -> None:
-    """A daemon that finds the store gone is not started again: the process learns that it must end."""
-
-    async def story(world: World) -> None:
-        runs, sup = count(1), supervisor(world)
-
-        async def body() -> None:
-            if next(runs) == 2:
-                raise Unreachable("the disk is gone")
-
-        async with sup.run([ticking("daemon", body)], PARTS, "full"):
-            with pytest.raises(Unreachable, match="the disk is gone"):
-                await sup.broken
-
-        assert next(runs) == 3
-
-    play(tmp_path, story)
-
-
-def test_a_store_that_breaks_at_the_start_is_told_at_once(tmp_path: Path) -> None:
-    """Nobody waits for the readiness of a daemon that has ended because the store is gone."""
-
-    async def story(world: World) -> None:
-        async def body() -> None:
-            raise Unreachable("the disk is gone")
-
-        sup = supervisor(world)
-        async with sup.run([ticking("one", body), ticking("two", body)], PARTS, "full"):
-            assert asyncio.get_running_loop().time() < 1.0
-            with pytest.raises(Unreachable):
-                await sup.broken
-
-    play(tmp_path, story, simulated=True)
-
-
-def test_a_serving_daemon_that_ends_by_itself_has_failed(tmp_path: Path) -> None:
-    """Who is to serve for as long as the node runs, and returns, is started again like any other that failed."""
-
-    async def story(world: World) -> None:
-        runs, sup = count(), supervisor(world)
-
-        async def body() -> None:
-            next(runs)
-
-        async with sup.run([Daemon(name="server", run=body, serve=True, restart=QUICK)], PARTS, "full"):
-            await wait_until(lambda: health(sup, "server").status is Status.UNHEALTHY, seconds=100.0)
-
-            assert asyncio.get_running_loop().time() < 10.0
-            assert next(runs) == 3
-            assert health(sup, "server").reason.startswith("given up")
-
-    play(tmp_path, story, simulated=True)

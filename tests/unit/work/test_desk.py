@@ -127,6 +127,21 @@ def test_a_job_out_of_tries_is_buried_with_its_reason(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_a_job_is_buried_whatever_its_error_says(tmp_path: Path) -> None:
+    """The last words of a dying program may be no text at all; the burial is told all the same."""
+
+    async def story(world: World) -> None:
+        [lease] = await world.claim(job())
+
+        await world.desk().fail([Fault(lease=lease, error="half a \ud800 and \x00", retry=False)])
+
+        [said] = await world.told(Buried)
+        assert said.error == "half a \\ud800 and \\x00"
+        assert [row.error for row in await world.jobs()] == [said.error]
+
+    play(tmp_path, story)
+
+
 def test_a_job_that_never_began_keeps_its_tries(tmp_path: Path) -> None:
     """Given back untouched, a job is ready at once and its next try is its first."""
 

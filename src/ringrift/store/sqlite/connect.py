@@ -67,7 +67,8 @@ def _configure(db: apsw.Connection, *, read_only: bool, exclusive: bool) -> None
     if exclusive:
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
     if not read_only:
-        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        if not one(db, "PRAGMA user_version"):  # later it would have no effect, but take the write lock
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     # An acknowledged append survives power loss.  Group commit pays for it; there is no weaker setting.

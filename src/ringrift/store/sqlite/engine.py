@@ -12,7 +12,7 @@ refuses all further work, so that the process ends and recovers by starting agai
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import copy_context
 from pathlib import Path
 from types import TracebackType
@@ -93,8 +93,10 @@ class SqliteStore:
             except apsw.Error as bad:
                 raise translate(bad, self._settings.path) from bad
             finally:
-                await asyncio.shield(self._offload(_end_read, db))
-                self._idle.append(db)
+                try:
+                    await self._offload(_end_read, db)
+                finally:
+                    self._idle.append(db)
 
     async def wait(self, after: int | None, seconds: float) -> int:
         if after is not None and self._position > after:
@@ -281,10 +283,12 @@ class SqliteStore:
         self._closing = True
         self._finished.set()
         await asyncio.wait((committer,))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(BUSY_SECONDS_MAX):
+                for _ in range(READERS_MAX):
+                    await self._reading.acquire()  # who reads may end first
         for _ in range(READERS_MAX):
-            await self._reading.acquire()  # who reads may end first
-        for _ in range(READERS_MAX):
-            self._reading.release()
+            self._reading.release()  # who comes later is told that the store is closed
         if self._watchdog is not None:
             self._watchdog.cancel()
         for db in (*self._idle, self._db):
