@@ -6,9 +6,10 @@ from concurrent.futures import Future
 
 from ringrift.bus.delivery import Courier, Reader
 from ringrift.bus.scribe import Scribe
-from ringrift.events.base import Envelope, Event
+from ringrift.events import catalog
+from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import Overtaken
+from ringrift.kernel.errors import Overtaken, UnknownName
 from ringrift.kernel.settings import BusSettings
 from ringrift.store.ports import Store
 
@@ -27,6 +28,19 @@ class Router:
         The same *id* and body again return the first envelope.  Raises InputError or IdConflict, and nothing changes.
         """
         envelope = self._scribe.wrap(event, id=id, source=source)
+        async with self._store.begin() as tx:
+            [told] = await tx.append((envelope,))
+        return told
+
+    async def admit(self, name: str, raw: bytes, *, id: str | None = None, source: str = "") -> Envelope:
+        """Publish an event that comes from outside, as bytes, which are kept as they came.
+
+        Raises InputError or UnknownName, and nothing changes.
+        """
+        event = catalog.admit(name, raw)
+        if isinstance(event, Unknown):
+            raise UnknownName("event", name, catalog.names())
+        envelope = self._scribe.seal(event, raw, id=id, source=source)
         async with self._store.begin() as tx:
             [told] = await tx.append((envelope,))
         return told

@@ -14,7 +14,12 @@ class Scribe:
 
     def wrap(self, event: Event, *, cause: Envelope | None = None, source: str = "", id: str | None = None) -> Envelope:
         """*event* in an envelope, with its cause's trace and correlation or with its own.  Raises InputError."""
-        body = catalog.encode(event)
+        return self.seal(event, catalog.encode(event), cause=cause, source=source, id=id)
+
+    def seal(
+        self, event: Event, body: bytes, *, cause: Envelope | None = None, source: str = "", id: str | None = None
+    ) -> Envelope:
+        """*event* in an envelope with the *body* it came with."""
         id = self._ids.next() if id is None else check_id("event", id)
         return Envelope(
             id=id,

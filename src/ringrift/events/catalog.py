@@ -39,9 +39,9 @@ _ENCODER = msgspec.json.Encoder()
 _MANY_DIGITS = re.compile(rb"\d{19}")
 
 
-def known(name: str) -> bool:
-    """Whether *name* is in the catalog."""
-    return name in _BY_NAME
+def names() -> tuple[str, ...]:
+    """Every name in the catalog."""
+    return tuple(_BY_NAME)
 
 
 def encode(event: Event) -> bytes:

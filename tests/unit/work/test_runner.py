@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ringrift.blobs.folder import FolderBlobs
+from ringrift.daemons.work import work
 from ringrift.events.node import Left
 from ringrift.events.work import Buried
 from ringrift.jobs import Distribute, Job, Play
@@ -61,7 +62,7 @@ async def _soon(seconds: float) -> None:
 async def running(one: Runner) -> AsyncIterator["asyncio.Task[None]"]:
     """Let *one* run while the body runs, which begins when it has looked for work once."""
     alive = asyncio.Event()
-    task = asyncio.create_task(one.run(alive.set))
+    task = asyncio.create_task(work(runner=one, alive=alive.set))
     await asyncio.wait([task, asyncio.ensure_future(alive.wait())], return_when=asyncio.FIRST_COMPLETED)
     try:
         yield task
