@@ -24,7 +24,7 @@ from e2e.processes import Home, outlived
         (("run", "--nodes", "0"), "--nodes = 0 is not valid: must lie between 1 and 64"),
         (("run", "--iterations", "-1"), "--iterations = -1 is not valid: must be 0 or more"),
         (("run", "--settings", "/nowhere.toml"), "setting settings file = '/nowhere.toml' is not valid: No such file"),
-        (("run", "--set", "node.id=a b"), "node.id 'a b' is not valid"),
+        (("run", "--set", "node.id=a b"), "setting node.id = 'a b' is not valid: 1 to 64 letters"),
     ],
 )
 def test_wrong_input_is_named_and_changes_nothing(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ringrift.bus.router import Router
 from ringrift.bus.scribe import Scribe
@@ -19,6 +19,7 @@ from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import BusSettings, StoreSettings
 from ringrift.pipeline.line import Line
 from ringrift.pipeline.records import load, save
+from ringrift.sim.disk import Disk
 from ringrift.sim.loop import run as simulate
 from ringrift.store.open import open_store
 from ringrift.store.ports import JobRow, Lease, Store
@@ -101,16 +102,27 @@ class World:
         return self.scribe.wrap(event, source="test")
 
 
-def play(folder: Path, story: Callable[[World], Awaitable[T]], *, simulated: bool = False) -> T:
-    """Run *story* in a new world below *folder*; it must end in time.
+async def inline(call: Callable[..., Any], *args: Any) -> Any:
+    """Run a blocking call here and now: the disk in memory never blocks."""
+    return call(*args)
 
+
+def play(folder: Path, story: Callable[[World], Awaitable[T]], *, simulated: bool = False) -> T:
+    """Run *story* in a new world; it must end in time.
+
+    The store is the real one on the simulator's disk, in memory: real files and threads are the contract suite's.
     Simulated, the loop's time jumps from timer to timer: a long wait can be seen without being waited for.
     """
+    disk = Disk(f"unit-{folder.name}", Random(7))
 
     async def main(_: object = None) -> T:
         clock = HandClock()
-        settings = StoreSettings(path=str(folder / "store.db"), tx_seconds_max=5.0)
-        async with asyncio.timeout(None if simulated else STORY_SECONDS_MAX), open_store(settings, clock) as store:
+        settings = StoreSettings(path="store.db", tx_seconds_max=5.0)
+        opened = open_store(settings, clock, offload=inline, vfs=disk.name)
+        async with asyncio.timeout(None if simulated else STORY_SECONDS_MAX), opened as store:
             return await story(World(store, clock))
 
-    return simulate(1, main) if simulated else asyncio.run(main())
+    try:
+        return simulate(1, main) if simulated else asyncio.run(main())
+    finally:
+        disk.close()
