@@ -67,14 +67,14 @@ def main(words: Sequence[str]) -> int:
     options = parse(words)
     recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     rows, on = measure(options)
-    print(report.table(rows))
-    print(f"\n{options.rounds} rounds on {on}")
-    RESULTS.write_text(report.results(rows, options.rounds, on))
-    if options.page:
-        PAGE.write_text(report.page(rows, options.rounds, on))
     if options.record:
         recorded = report.remembered(rows, recorded)
         RECORDED.write_text(json.dumps(recorded, indent=1) + "\n")
+    print(report.table(rows, recorded))
+    print(f"\n{options.rounds} rounds on {on}")
+    RESULTS.write_text(report.results(rows, options.rounds, on))
+    if options.page:
+        PAGE.write_text(report.page(rows, recorded, options.rounds, on))
     missed = report.misses(rows, recorded)
     for miss in missed:
         print(f"MISS {miss}")

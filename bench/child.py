@@ -47,7 +47,7 @@ def node(home: str) -> None:
 
     async def run() -> None:
         async with Node.open(Settings.local(home), SystemClock(), Random(7)):
-            say(ready=time.monotonic(), **memory())
+            say(ready=time.monotonic(), cpu=time.process_time(), **memory())
 
     asyncio.run(run())
 
@@ -65,7 +65,7 @@ def raw(home: str) -> None:
         db.execute("PRAGMA synchronous = FULL")
         assert db.execute("SELECT max(position) FROM log").get
         assert msgspec.json.encode(home)
-        say(ready=time.monotonic(), **memory())
+        say(ready=time.monotonic(), cpu=time.process_time(), **memory())
 
     asyncio.run(run())
 

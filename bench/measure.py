@@ -27,8 +27,11 @@ class Line:
     ratio_min: float | None = None
     ratio_max: float | None = None
     ours_max: float | None = None
-    recorded: bool = True
-    """Whether its ratio is remembered and may not get worse; False = for information."""
+    recorded: bool = False
+    """Whether its ratio is remembered and may not get worse.
+
+    Only ratios of CPU time and memory are: one of time by the wall is nearer to 1 the slower the disk is at that moment.
+    """
 
     @property
     def more_is_better(self) -> bool:

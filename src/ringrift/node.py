@@ -1,6 +1,6 @@
 """Node: one process's share of the cluster, built in one function that is the architecture, read top to bottom."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
 from random import Random
@@ -31,7 +31,7 @@ from ringrift.work.desk import StoreDesk
 from ringrift.work.launch.ports import Launch
 from ringrift.work.launch.process import ProcessLaunch
 from ringrift.work.limits import KINDS
-from ringrift.work.runner import Checkpoint, Runner
+from ringrift.work.runner import Checkpoint, Moved, Runner, Stage, Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,19 +151,19 @@ def _reach_by(roster: Roster) -> Reach:
     return reach
 
 
-def _stage_by(transfer: Transfer, here: str) -> Any:
-    async def stage(blobs: Any, left: Checkpoint | None) -> None:
-        await transfer.fetch(blobs)
+def _stage_by(transfer: Transfer, here: str) -> Stage:
+    async def stage(blobs: Sequence[str], left: Checkpoint | None, moved: Moved) -> None:
+        await transfer.fetch(blobs, moved)
         if left is not None:
             try:
-                await transfer.copy(left.blob, here, source=left.node)
+                await transfer.copy(left.blob, here, moved, source=left.node)
             except TransferError:
                 return  # gone with its node: the job starts over
 
     return stage
 
 
-def _wait_by(store: Store) -> Any:
+def _wait_by(store: Store) -> Wait:
     async def wait(seconds: float) -> None:
         await store.wait(None, seconds)
 

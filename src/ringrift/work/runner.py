@@ -37,8 +37,9 @@ TRUST = 2 / 3
 """Share of its lease after which a silent holder stops by itself: the taker waits for all of it."""
 log = logging.getLogger(__name__)
 
-Stage = Callable[[Sequence[str], "Checkpoint | None"], Awaitable[None]]
-Move = Callable[[Job, Callable[[], None]], Awaitable[Made]]
+Moved = Callable[[], None]
+Stage = Callable[[Sequence[str], "Checkpoint | None", Moved], Awaitable[None]]
+Move = Callable[[Job, Moved], Awaitable[Made]]
 Conclude = Callable[[Job, JobResult], Made]
 Wait = Callable[[float], Awaitable[None]]
 
@@ -67,6 +68,8 @@ class Task:
         self.worker: Worker | None = None
         self.running: asyncio.Task[None] | None = None
         self.lost = self.ended = False
+        self.starting = False
+        """Its worker is being started: that says nothing, but has a time limit of its own."""
 
     def end(self, *, lost: bool) -> None:
         """Kill it, once: what follows must not be killed on its way."""
@@ -158,10 +161,11 @@ class Runner:
         if task.lease.kind in NODE_KINDS:
             return await self._move(task.job, moved)
         left = left_by(task.lease)
-        await self._stage(task.job.blobs, left)
-        moved()
+        await self._stage(task.job.blobs, left, moved)
+        task.starting = True
         async with self._crew.worker(isolate=task.job.isolate) as worker:
-            task.worker = worker
+            moved()
+            task.worker, task.starting = worker, False
             if self.draining:
                 worker.ask_to_stop()
             spec, resume = self._crew.spec(task.job, task.lease), left.blob if left else None
@@ -176,9 +180,9 @@ class Runner:
     async def _renew(self) -> None:
         """Renew what moves, kill what does not."""
         tick, trust = self._clock.tick(), TRUST * self._settings.lease_seconds
-        moving = [task for task in self._tasks.values() if task.heard > task.renewed]
+        moving = [task for task in self._tasks.values() if task.heard > task.renewed or task.starting]
         for task in self._tasks.values():
-            if tick - task.heard > trust:
+            if tick - task.heard > trust and not task.starting:
                 task.end(lost=False)
         while moving:
             try:

@@ -198,6 +198,17 @@ def test_an_integer_beyond_64_bits_is_not_published() -> None:
         catalog.encode(event)
 
 
+@pytest.mark.parametrize("wrong", [True, 1.5, "7", None, [7]])
+def test_an_event_of_the_wrong_types_is_not_published(wrong: object) -> None:
+    """What no reader could decode does not get into the log, and the field is named."""
+    event = selfplay.BatchFinished(variant="v_2p", batch="b", games=wrong, node="n", model="m")
+
+    with pytest.raises(InvalidPayload) as refused:
+        catalog.encode(event)
+
+    assert refused.value.path == "$.games"
+
+
 def test_an_event_that_is_too_large_is_not_published() -> None:
     """Large things travel as blobs; the limit is 64 KiB, and nothing is cut off."""
     room = 64 * 1024 - len(catalog.encode(node.Left(node="")))

@@ -216,6 +216,17 @@ def test_blocks_that_nobody_asked_for_do_not_count() -> None:
     assert story.tell(strange).line == before
 
 
+@pytest.mark.parametrize("scores", [(), (1.0,), (1.0, 1.0, 1.0), (1.5, 0.0), (-1.0, 0.0)], ids=str)
+def test_blocks_that_are_no_evidence_do_not_count(scores: tuple[float, ...]) -> None:
+    """A block without a score from each seat, or with one outside 0 … 1, changes nothing, whoever sent it."""
+    story = at(Stage.EVALUATING, rounds=0)
+    before = story.line
+
+    step = story.tell(result(story.pop("match"), scores))
+
+    assert (step.line, step.jobs, step.events) == (before, (), ())
+
+
 def test_the_window_keeps_the_newest_batches() -> None:
     """Older batches leave the window, and every export takes the newest ones."""
     story = at(Stage.EVALUATING, rounds=0)

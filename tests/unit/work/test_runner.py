@@ -21,7 +21,7 @@ from ringrift.sync.transfer import Transfer
 from ringrift.work.crew import Crew
 from ringrift.work.desk import Fault, Made
 from ringrift.work.launch.ports import Report, Word
-from ringrift.work.runner import Checkpoint, Runner, Task, left_by
+from ringrift.work.runner import Checkpoint, Moved, Runner, Task, left_by
 from ringrift.workload.api import JobResult, JobSpec
 from unit.work.hands import LoopLaunch, LoopWorker
 from unit.work.world import World, play
@@ -36,7 +36,7 @@ def job(seed: int = 0) -> Play:
     return Play(variant="hex8_2p", model="m", games=10, seed=seed)
 
 
-async def staged(blobs: Sequence[str], left: Checkpoint | None) -> None:
+async def staged(blobs: Sequence[str], left: Checkpoint | None, moved: Moved) -> None:
     """Everything is here already."""
 
 
@@ -209,7 +209,7 @@ def test_a_job_goes_on_from_where_another_left_off(tmp_path: Path) -> None:
         await world.desk("there").fail([Fault(lease=lease, error="gone", started=False)])
         seen: list[tuple[Sequence[str], Checkpoint | None]] = []
 
-        async def stage(blobs: Sequence[str], left: Checkpoint | None) -> None:
+        async def stage(blobs: Sequence[str], left: Checkpoint | None, moved: Moved) -> None:
             seen.append((blobs, left))
 
         launch = LoopLaunch()
@@ -331,7 +331,7 @@ def test_a_blob_whose_holder_cannot_be_reached_is_not_called_bad(tmp_path: Path)
         await world.hold(model, "far")
         transfer = Transfer("here", world.store, FolderBlobs(tmp_path / "blobs"), reach)
 
-        async def stage(blobs: Sequence[str], left: Checkpoint | None) -> None:
+        async def stage(blobs: Sequence[str], left: Checkpoint | None, moved: Moved) -> None:
             await transfer.fetch(blobs)
 
         await world.desk().ask([msgspec.structs.replace(job(), model=model)])
