@@ -30,7 +30,7 @@ class Line:
     recorded: bool = False
     """Whether its ratio is remembered and may not get worse.
 
-    Only ratios of CPU time and memory are: one of time by the wall is nearer to 1 the slower the disk is at that moment.
+    Only ratios of CPU time and memory are: by the wall, a ratio is the nearer to 1 the slower the disk just is.
     """
 
     @property

@@ -32,8 +32,9 @@ By the wall, ratios come nearer to 1 the longer an fsync takes; in CPU time they
 Measured {date} on {machine}.
 
 To reproduce: `make bench`.
-`make bench ARGS=--check` fails if a bound is missed. Bounds are fixed, or {tolerance:.0%} above the ratio of CPU time or memory in
-`bench/recorded.json`, which `--record` writes; `make bench ARGS="--only publish --rounds 9"` measures one thing longer.
+`make bench ARGS=--check` fails if a bound is missed.
+A bound is fixed, or {tolerance:.0%} above a ratio of CPU time or memory in `bench/recorded.json`; `--record` writes that.
+`make bench ARGS="--only publish --rounds 25"` measures one thing longer.
 """
 
 

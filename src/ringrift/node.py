@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from random import Random
 from typing import Any
 
+import msgspec
+
 from ringrift.blobs.open import open_blobs
 from ringrift.blobs.ports import Blobs
 from ringrift.bus.router import Router
@@ -131,6 +133,7 @@ class Node:
     async def _leave(self) -> None:
         """Hand back what others would have to wait for.  A crash instead is as safe, only slower for them."""
         await self.roles.resign()
+        await self.roster.say(msgspec.structs.replace(self.record, gone=True))
         async with self.store.begin() as tx:
             await tx.append([self.scribe.wrap(Left(node=self.node_id), source="node")])
 

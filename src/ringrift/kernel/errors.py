@@ -247,8 +247,10 @@ class SettingsError(RingriftError):
 
 def told(text: str, characters_max: int) -> str:
     """*text* as it can be stored and shown: what is not Unicode or not printable is escaped, and it has an end."""
-    plain = text.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()
-    return plain[:characters_max]
+    shown = (
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text[:characters_max]
+    )
+    return "".join(shown)[:characters_max]
 
 
 def within(key: str, value: float, low: float, high: float) -> None:

@@ -23,10 +23,14 @@ def keys(variant: str, candidate: str) -> str:
     return Match.prefix(variant, candidate)
 
 
-def with_blocks(candidate: Candidate, more: Iterable[Played]) -> Candidate:
-    """*candidate* with the results of *more* blocks.  Blocks that were never asked for do not count."""
-    asked = [block for block in more if 0 <= block.number < candidate.dispatched]
+def with_blocks(candidate: Candidate, more: Iterable[Played], players: int) -> Candidate:
+    """*candidate* with the results of *more* blocks: those that were asked for, each with a score from every seat."""
+    asked = [block for block in more if 0 <= block.number < candidate.dispatched and _is_evidence(block, players)]
     return msgspec.structs.replace(candidate, blocks=results.merged(candidate.blocks, asked))
+
+
+def _is_evidence(block: Played, players: int) -> bool:
+    return len(block.scores) == players and all(0.0 <= score <= 1.0 for score in block.scores)
 
 
 def outcome(line: Line, policy: Policy) -> gate.Outcome:

@@ -83,7 +83,9 @@ def _follow(line: Line, event: Event, policy: Policy, at: float) -> Step:
 
 
 def _start(line: Line, policy: Policy, at: float) -> Step:
-    line = _move(line, Stage.STARTING, at, champion=None, generation=-1, candidate=None, tries=line.tries + 1)
+    line = _move(
+        line, Stage.STARTING, at, champion=None, generation=-1, candidate=None, samples=None, tries=line.tries + 1
+    )
     # The first generation has the same seed however often it must be made again: the same bytes come out.
     job = Train(variant=line.variant, generation=0, seed=seed_of(policy.seed, line.variant), priority=STAGE)
     line = _changed(line, asked=job.key)
@@ -182,7 +184,7 @@ def _judged(line: Line, event: evaluation.BlocksPlayed, policy: Policy, at: floa
     assert candidate is not None
     if (event.candidate, event.champion) != (candidate.model, line.champion):
         return Step(line=line)
-    line = _changed(line, candidate=challenge.with_blocks(candidate, event.blocks))
+    line = _changed(line, candidate=challenge.with_blocks(candidate, event.blocks, line.players))
     outcome = challenge.outcome(line, policy)
     verdict = challenge.verdict(line, policy, at)
     if outcome.decided is None:

@@ -139,23 +139,25 @@ class Supervisor:
 
     async def _keep(self, unit: _Unit) -> None:
         """Run the body for ever; a failure is followed by a pause and another start, or by giving up."""
-        while True:
-            try:
-                await self._live(unit)
-            except Unreachable as gone:
-                if not self.broken.done():
-                    self.broken.set_exception(gone)
-                unit.ready.set()
-                return
-            except Exception as wrong:
-                verdict = judge(unit.failures, self._clock.tick(), unit.spec.restart)
-                unit.failures, unit.error = verdict.failures, f"{type(wrong).__name__}: {wrong}"
-                log.warning("daemon %s failed: %s", unit.spec.name, unit.error, exc_info=wrong)
-            unit.ready.set()  # the others need not wait for one that fails
-            if isinstance(verdict, Enough):
-                await self._give_up(unit)
-                return
-            await asyncio.sleep(verdict.seconds)
+        try:
+            while True:
+                try:
+                    await self._live(unit)
+                except Unreachable:
+                    raise
+                except Exception as wrong:
+                    verdict = judge(unit.failures, self._clock.tick(), unit.spec.restart)
+                    unit.failures, unit.error = verdict.failures, f"{type(wrong).__name__}: {wrong}"
+                    log.warning("daemon %s failed: %s", unit.spec.name, unit.error, exc_info=wrong)
+                unit.ready.set()  # the others need not wait for one that fails
+                if isinstance(verdict, Enough):
+                    await self._give_up(unit)
+                    return
+                await asyncio.sleep(verdict.seconds)
+        except Unreachable as gone:
+            if not self.broken.done():
+                self.broken.set_exception(gone)
+            unit.ready.set()
 
     async def _give_up(self, unit: _Unit) -> None:
         rule = unit.spec.restart
