@@ -247,9 +247,10 @@ class SettingsError(RingriftError):
 
 def told(text: str, characters_max: int) -> str:
     """*text* as it can be stored and shown: what is not Unicode or not printable is escaped, and it has an end."""
-    shown = (
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text[:characters_max]
-    )
+    shown = [
+        letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode()
+        for letter in text[:characters_max]
+    ]
     return "".join(shown)[:characters_max]
 
 

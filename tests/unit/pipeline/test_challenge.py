@@ -36,7 +36,7 @@ def test_every_block_is_asked_for_exactly_once(size: int, open_jobs: int, cap: i
         assert candidate is not None
         assert candidate.dispatched - len(candidate.blocks) <= (open_jobs + 1) * size
         known = range(len(candidate.blocks), min(len(candidate.blocks) + arrived, candidate.dispatched))
-        found = with_blocks(candidate, [Played(number=number, scores=(0.5, 0.5)) for number in known])
+        found = with_blocks(candidate, [Played(number=number, scores=(0.5, 0.5)) for number in known], 2)
         line = msgspec.structs.replace(line, candidate=found)
 
     assert asked == list(range(cap))
@@ -65,7 +65,7 @@ def test_evidence_is_what_the_gate_said() -> None:
     """Everything a decision rests on is kept with it."""
     line = challenged(dispatched=4)
     assert line.candidate is not None
-    won = with_blocks(line.candidate, [Played(number=number, scores=WIN) for number in range(4)])
+    won = with_blocks(line.candidate, [Played(number=number, scores=WIN) for number in range(4)], 2)
     judged = outcome(msgspec.structs.replace(line, candidate=won), POLICY)
 
     kept = evidence(judged)
@@ -79,6 +79,6 @@ def test_the_first_result_of_a_block_counts() -> None:
     line = challenged(dispatched=4, known=2)
     assert line.candidate is not None
 
-    again = with_blocks(line.candidate, [Played(number=1, scores=WIN)])
+    again = with_blocks(line.candidate, [Played(number=1, scores=WIN)], 2)
 
     assert again == line.candidate
