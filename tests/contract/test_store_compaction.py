@@ -84,3 +84,42 @@ def test_positions_never_repeat(engine: Engine) -> None:
 def test_an_empty_log_has_nothing_to_drop(engine: Engine) -> None:
     """Compacting an empty log drops nothing and breaks nothing."""
     assert engine.run(compact) == 0
+
+
+def test_settled_deliveries_go_with_their_events(engine: Engine) -> None:
+    """A delivery that was done or discarded is forgotten once its event is gone; unsettled ones are never."""
+
+    async def story(store: Store) -> list[str]:
+        told = await append(store, *TEN)
+        states = ("done", "discarded", "done", "dead")
+        async with store.begin() as tx:
+            await tx.park([delivery("r", e.position, state) for e, state in zip(told, states, strict=False)])
+        await compact(store, keep=8)
+        await compact(store, keep=1)
+        async with store.read() as view:
+            return [one.state for one in await view.deliveries(("done", "discarded", "dead", "parked"), 10)]
+
+    assert engine.run(story) == ["dead"]
+
+
+def test_the_disk_gets_its_space_back(on_file: Engine) -> None:
+    """After thousands of events were dropped, the database has fewer pages than before."""
+
+    async def story(store: Store) -> tuple[int, int]:
+        for start in range(0, 4000, 500):
+            await append(store, *(str(number) for number in range(start, start + 500)))
+        full = await pages(store)
+        while await compact(store):
+            pass
+        return full, await pages(store)
+
+    full, left = on_file.run(story)
+
+    assert left < full / 2
+
+
+async def pages(store: Store) -> int:
+    """How many pages the database has."""
+    async with store.begin() as tx:
+        [(count,)] = tx._db.execute("PRAGMA page_count")  # type: ignore[attr-defined]  # a question of this engine only
+    return int(count)

@@ -228,7 +228,10 @@ class Tx(Reads, Protocol):
         """Say that the first of each pair came from the second."""
 
     async def compact(self, keep: int, limit: int) -> int:
-        """Drop up to *limit* old events, keeping the last *keep* and all that a reader still needs; how many went."""
+        """Drop up to *limit* old events, keeping the last *keep* and all that a reader still needs; how many went.
+
+        Settled deliveries of events that are gone go too, and free space is given back to the disk.
+        """
 
 
 class Store(Protocol):

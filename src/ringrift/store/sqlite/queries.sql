@@ -31,6 +31,12 @@ DELETE FROM log WHERE position IN (
       AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.position = log.position AND d.state IN ('parked', 'dead'))
     ORDER BY position LIMIT ?2);
 
+-- name: expire
+-- Forget settled deliveries of events that are no longer in the log.
+DELETE FROM deliveries WHERE (reader, position) IN (
+    SELECT reader, position FROM deliveries
+    WHERE state IN ('done', 'discarded') AND position < (SELECT min(position) FROM log) LIMIT ?);
+
 -- name: places
 -- Every durable reader.
 SELECT reader, position FROM readers ORDER BY reader;

@@ -12,6 +12,7 @@ from ringrift.store.ports import Delivery, Failure, Held, JobRow, Lease, Put, Re
 from ringrift.store.sqlite import reads
 from ringrift.store.sqlite.reads import QUERIES
 
+PAGES_FREED_AT_ONCE = 500
 T = TypeVar("T")
 Ask = Callable[..., Any]
 
@@ -106,7 +107,12 @@ class SqliteTx(SqliteReads):
 
     async def compact(self, keep: int, limit: int) -> int:
         self._db.execute(QUERIES["compact"], (keep, limit))
-        return self._db.changes()
+        dropped = self._db.changes()
+        self._db.execute(QUERIES["expire"], (limit,))
+        # Give free pages back to the disk, a few at a time: nobody waits long behind it.
+        for _ in self._db.execute(f"PRAGMA incremental_vacuum({PAGES_FREED_AT_ONCE})"):
+            pass
+        return dropped
 
     # jobs -----------------------------------------------------------------------------------------------------------
 
