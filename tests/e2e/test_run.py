@@ -71,6 +71,25 @@ def test_a_second_coordinator_is_refused(home: Home) -> None:
     assert "square8_2p" not in home.lines()
 
 
+def test_status_shows_what_there_is(home: Home) -> None:
+    """Without a running node, status still shows lines, jobs, nodes, roles and that nothing is wrong; before, it says so."""
+    early, absent = home.run("status")
+    home.run("run", "--iterations", "1", "--variants", "hex8_2p", "--report", str(home.path / "mine.json"))
+
+    code, text = home.run("status")
+    _, machine = home.run("status", "--json")
+
+    state = json.loads(machine)
+    assert early == 1
+    assert "there is no store at" in absent
+    assert code == 0, text
+    assert "what is wrong: nothing" in text
+    assert [line["stage"] for line in state["lines"]] == ["resting"]
+    assert {node["id"] for node in state["nodes"]} == {"a", "a-2", "a-3"}
+    assert sum(state["tally"]["train"].values()) >= 2
+    assert (home.path / "mine.json").exists()
+
+
 def test_why_names_the_gate(home: Home) -> None:
     """Asked from another process while the loop runs, why names the gate with value, limit and since when."""
     (home.path / "ringrift.toml").write_text("[work.params]\nfake_slow_seconds = 30.0\nfake_stage = 'play'\n")

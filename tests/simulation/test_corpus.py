@@ -1,0 +1,16 @@
+"""Seeds that once broke a promise; what they found is mended and stays so."""
+
+import pytest
+
+from ringrift.sim.scenario import run_seed
+
+CORPUS = {
+    1: "a claim that was cancelled while it committed left its jobs leased to a node that had stopped",
+    1081: "a dead letter replayed twice was looked for in the log after compaction had dropped its event",
+}
+
+
+@pytest.mark.parametrize("seed", CORPUS)
+def test_a_seed_that_once_failed_keeps_every_promise(seed: int) -> None:
+    """The world in which it was found is played again."""
+    assert run_seed(seed).broken == []
