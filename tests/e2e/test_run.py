@@ -72,7 +72,7 @@ def test_a_second_coordinator_is_refused(home: Home) -> None:
 
 
 def test_status_shows_what_there_is(home: Home) -> None:
-    """Without a running node, status still shows lines, jobs, nodes, roles and that nothing is wrong; before, it says so."""
+    """Also when no node is running, status shows lines, jobs and nodes; without a store it says that there is none."""
     early, absent = home.run("status")
     home.run("run", "--iterations", "1", "--variants", "hex8_2p", "--report", str(home.path / "mine.json"))
 
