@@ -33,7 +33,8 @@ Measured {date} on {machine}.
 
 To reproduce: `make bench`.
 `make bench ARGS=--check` fails if a bound is missed.
-A bound is fixed, or {tolerance:.0%} above a ratio of CPU time or memory in `bench/recorded.json`; `--record` writes that.
+A bound is fixed, or {tolerance:.0%} above a ratio of CPU time or memory in `bench/recorded.json`.
+`make bench ARGS=--record` writes that file; do so on a quiet machine, and say why the ratios have changed.
 `make bench ARGS="--only publish --rounds 25"` measures one thing longer.
 """
 
