@@ -46,10 +46,10 @@ types: $(VENV)/.dev ## mypy, strict
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev ## unit, house rules and documents: the inner loop
-	$(BIN)/pytest tests/unit tests/tidy tests/documents
+	$(BIN)/pytest -n 2 tests/unit tests/tidy tests/documents
 
 contract: $(VENV)/.dev ## every port against every engine
-	$(BIN)/pytest tests/contract
+	$(BIN)/pytest -n 2 tests/contract
 
 sim: $(VENV)/.dev ## simulation; SEED=7 runs one seed and prints its story, SEEDS=2000 runs more
 	$(if $(SEED),$(BIN)/python -m ringrift.sim $(SEED),RINGRIFT_SIM_SEEDS=$(SEEDS) $(BIN)/pytest -n 2 tests/simulation)
