@@ -36,7 +36,8 @@ FOR_PEOPLE: frozenset[type[Event]] = frozenset({daemon.Failed, node.Joined, node
 _BY_NAME = {event.name(): event for event in EVENTS}
 _DECODERS = {name: msgspec.json.Decoder(event) for name, event in _BY_NAME.items()}
 _ENCODER = msgspec.json.Encoder()
-_MANY_DIGITS = re.compile(rb"\d{19}")
+# Anchored where a number can begin: blob ids are full of digits, and every publish passes here.
+_MANY_DIGITS = re.compile(rb"[:,\[]-?\d{19}")
 
 
 def names() -> tuple[str, ...]:
