@@ -4,7 +4,7 @@ from ringrift.events.base import LineEvent
 
 
 class Synced(LineEvent, tag="data.synced"):
-    """A blob has as many verified copies as the policy asks for."""
+    """A blob has as many copies as the policy asks for, or as there are nodes that could be reached."""
 
     blob: str
     kind: str

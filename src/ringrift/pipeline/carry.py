@@ -34,7 +34,7 @@ class Porter:
     async def _sync(self, job: Sync, moved: Callable[[], None]) -> Made:
         present = await self._roster.present()
         first = [job.source] if job.source else []
-        holders = await self._transfer.verified_holders(job.blob, [*first, *(node.id for node in present)])
+        holders = await self._transfer.who_has(job.blob, [*first, *(node.id for node in present)])
         moved()
         places = [Place(node=node.id, durable=not node.ephemeral) for node in present]
         reached = list(holders)

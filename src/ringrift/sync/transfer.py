@@ -56,8 +56,8 @@ class Transfer:
                 return size
         raise NoRoute(blob, tried, gone=not away)
 
-    async def verified_holders(self, blob: str, nodes: Sequence[str]) -> list[str]:
-        """Those of *nodes* that really have *blob* now, as they say themselves; the ledger is put right on the way."""
+    async def who_has(self, blob: str, nodes: Sequence[str]) -> list[str]:
+        """Those of *nodes* that have *blob* now, as they say themselves; the ledger is put right on the way."""
         async with self._store.read() as view:
             known = await ledger.holders(view, blob)
         have: list[str] = []

@@ -176,7 +176,7 @@ def test_holders_are_asked_and_the_ledger_is_put_right(tmp_path: Path) -> None:
         await world.hold(blob, "near", "far")
         nodes.silent = {"far"}
 
-        have = await transfer.verified_holders(blob, ["here"])
+        have = await transfer.who_has(blob, ["here"])
 
         assert have == ["here"]
         assert await world.holders(blob) == ["far", "here"]
