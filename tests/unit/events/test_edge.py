@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -180,27 +179,18 @@ def test_what_is_no_json_is_refused_with_a_place(raw: bytes) -> None:
     assert refused(raw).startswith("$: is not JSON: ")
 
 
+@pytest.mark.timeout(5)  # a scan that looks back costs twelve seconds
 def test_a_long_text_that_never_ends_is_refused_at_once() -> None:
     """A string of escaped quotes without an end costs no more than its length: nobody can stop the loop with it."""
-    raw = b'"' + b'\\"' * 5_000
-
-    began = time.process_time()
-    text = refused(raw)
-
-    assert "Unterminated string" in text
-    assert time.process_time() - began < 0.05
+    assert "Unterminated string" in refused(b'"' + b'\\"' * 32_000)
 
 
+@pytest.mark.timeout(5)  # comparing each with each costs many seconds
 def test_many_keys_are_compared_at_once() -> None:
     """A duplicate behind thousands of other keys is found without comparing each with each."""
-    keys = [f'"{number}":1' for number in range(3_000)]
-    raw = ("{" + ",".join([*keys, '"zz":1', '"zz":1']) + "}").encode()
+    keys = [f'"{number}":1' for number in range(7_000)]
 
-    began = time.process_time()
-    text = refused(raw)
-
-    assert text == "$.zz: occurs twice in one object"
-    assert time.process_time() - began < 0.05
+    assert refused(("{" + ",".join([*keys, '"zz":1', '"zz":1']) + "}").encode()) == "$.zz: occurs twice in one object"
 
 
 @settings(max_examples=40)

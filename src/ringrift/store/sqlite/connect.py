@@ -74,6 +74,8 @@ def _configure(db: apsw.Connection, *, read_only: bool, exclusive: bool) -> None
     # An acknowledged append survives power loss.  Group commit pays for it; there is no weaker setting.
     db.execute("PRAGMA synchronous = FULL")
     db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    # Savepoints keep what they may have to undo; in a file that costs as much as the work itself.
+    db.execute("PRAGMA temp_store = MEMORY")
     db.execute("PRAGMA trusted_schema = OFF")
     db.execute("PRAGMA foreign_keys = ON")
     db.set_busy_timeout(5000 if read_only else 0)
