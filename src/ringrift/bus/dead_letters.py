@@ -8,6 +8,8 @@ from ringrift.kernel.errors import InputError, UnknownName
 from ringrift.kernel.watch import Seen, Watch
 from ringrift.store.ports import Delivery, Store
 
+STATES = {"parked": "pending", "done": "recovered", "dead": "abandoned", "discarded": "discarded"}
+COUNTED_MAX = 1_000_000
 WATCHED_MAX = 10_000
 TRIED_AT_ONCE_MAX = 100
 
@@ -48,6 +50,26 @@ async def discard(store: Store, reader: str, position: int, reason: str, now: fl
                 first=old.first, last=now,
             )
         ])  # fmt: skip
+
+
+async def revive(store: Store, reader: str, position: int, now: float) -> None:
+    """Let the coordinator try one delivery again at its next look, also a dead one.  Raises UnknownName, InputError."""
+    old = await _unsettled(store, reader, position)
+    async with store.begin() as tx:
+        await tx.park([
+            Delivery(
+                reader=reader, position=position, state="parked", attempts=old.attempts, pause=0.0, error=old.error,
+                first=old.first, last=now,
+            )
+        ])  # fmt: skip
+
+
+async def stats(store: Store) -> dict[str, int]:
+    """How many letters wait for another try, were recovered, were abandoned after their last, were given up by hand."""
+    async with store.read() as view:
+        found = await view.deliveries(tuple(STATES), COUNTED_MAX)
+    counts = Counter(STATES[one.state] for one in found)
+    return {name: counts[name] for name in STATES.values()}
 
 
 async def _unsettled(store: Store, reader: str, position: int) -> Delivery:

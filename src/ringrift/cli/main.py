@@ -13,6 +13,8 @@ COMMANDS: dict[str, str] = {
     "run": "run the loop on this machine until every line has its promotions, with live progress",
     "status": "show lines, jobs, nodes and what is wrong",
     "why": "say which gate a variant waits on, with value, limit and since when",
+    "events": "show the log: the last events, those to come, or one with everything around it",
+    "dlq": "list and count deliveries that went wrong, try one again, give one up",
     "doctor": "check this machine and print the settings in force and where each comes from",
 }
 EXIT_WRONG_INPUT, EXIT_FAILED = 2, 1
@@ -44,6 +46,20 @@ def _arguments(name: str, one: argparse.ArgumentParser) -> None:
             one.add_argument("--report", metavar="FILE", help="where the JSON report goes (default: report.json in "
                              "RINGRIFT_HOME)")  # fmt: skip
         case "status" | "doctor":
+            one.add_argument("--json", action="store_true", help="print JSON")
+        case "events":
+            one.add_argument("verb", choices=("tail", "show"))
+            one.add_argument("id", nargs="?", help="of the event to show")
+            one.add_argument(
+                "--count", "-n", type=int, default=20, metavar="N", help="how many of the last (default 20)"
+            )
+            one.add_argument("--names", metavar="A,B", help="only these, e.g. model.promoted,model.rejected")
+            one.add_argument("--follow", "-f", action="store_true", help="go on with those that come")
+            one.add_argument("--json", action="store_true", help="print JSON, one object a line")
+        case "dlq":
+            one.add_argument("verb", choices=("list", "stats", "retry", "discard"))
+            one.add_argument("letter", nargs="?", help="READER@POSITION, as list shows it")
+            one.add_argument("--reason", default="given up by hand", help="why it is discarded")
             one.add_argument("--json", action="store_true", help="print JSON")
         case "why":
             one.add_argument("variant", help="e.g. hex8_2p")
