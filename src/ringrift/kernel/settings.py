@@ -61,14 +61,12 @@ class BusSettings(Value, forbid_unknown_fields=True):
 
     batch: int = 256
     """Events a reader takes in one transaction: enough to share the commit, few enough to stay under tx_seconds_max."""
-    queue_max: int = 1000
     poll_seconds: float = 1.0
     redeliver_seconds: float = 10.0
     redelivery: Backoff = Backoff(first_seconds=60.0, seconds_max=3600.0, tries=5)
 
     def __post_init__(self) -> None:
         within("bus.batch", self.batch, 1, 10_000)
-        within("bus.queue_max", self.queue_max, 1, 1_000_000)
         within("bus.poll_seconds", self.poll_seconds, 0.01, 60)
         within("bus.redeliver_seconds", self.redeliver_seconds, 0.05, 3600)
 

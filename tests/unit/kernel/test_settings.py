@@ -17,7 +17,6 @@ RANGES: list[tuple[str, float, float, float, float]] = [
     ("store.waiting_max", 0, 1, 1_000_000, 1_000_001),
     ("store.log_events_max", 99, 100, 10**9, 10**9 + 1),
     ("bus.batch", 0, 1, 10_000, 10_001),
-    ("bus.queue_max", 0, 1, 1_000_000, 1_000_001),
     ("bus.poll_seconds", 0.009, 0.01, 60, 60.1),
     ("bus.redeliver_seconds", 0.04, 0.05, 3600, 3601),
     ("cluster.beat_seconds", 0.04, 0.05, 600, 601),
