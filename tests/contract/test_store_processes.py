@@ -16,6 +16,21 @@ from ringrift.store.ports import Failure, Store
 from waiting import wait_until
 
 
+def test_another_process_wakes_us(on_file: Engine, stage: Stage) -> None:
+    """Who waits for events is woken when another process appends one, and does not have to wait for its next poll."""
+
+    async def story(store: Store) -> int:
+        actor = stage.enter("append", on_file.path, "p", 1)
+        await asyncio.to_thread(actor.hear)
+        waiting = asyncio.create_task(store.wait(0, 600.0))
+        actor.go()
+        await asyncio.to_thread(actor.hear)
+        async with asyncio.timeout(10.0):
+            return await waiting
+
+    assert on_file.run(story) == 1
+
+
 def test_two_processes_never_claim_one_job(on_file: Engine, stage: Stage) -> None:
     """Four processes that claim as fast as they can get two hundred jobs between them, each job once."""
     ids = [str(number) for number in range(200)]

@@ -31,6 +31,8 @@ async def open_store(
 
         store = engine(settings, clock, offload or in_thread, vfs)
         committer = loop.create_task(store.commit_forever(), name="store-commit")
+        if vfs is None:
+            store.listen()
         try:
             yield store
         finally:

@@ -24,10 +24,11 @@ from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import Backpressure, NoRoom, Overdue, StoreError, Unreachable
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.settings import StoreSettings
-from ringrift.store.ports import Reads, Tx
+from ringrift.store.ports import Tx
 from ringrift.store.sqlite import reads
 from ringrift.store.sqlite.connect import connect
 from ringrift.store.sqlite.tx import SqliteReads, SqliteTx
+from ringrift.store.sqlite.wake import Wake
 
 Offload = Callable[..., Awaitable[Any]]
 READERS_MAX = 4
@@ -58,6 +59,9 @@ class SqliteStore:
         self._changes = self._db.total_changes()
         self._position = reads.head(self._db)
         self._waiters: dict[asyncio.Future[None], int | None] = {}
+        self._wake: Wake | None = None
+        self._heard = False
+        self._looking: asyncio.Task[None] | None = None
 
     def make_tx(self, db: apsw.Connection) -> SqliteTx:
         """The transaction that bodies get."""
@@ -77,10 +81,10 @@ class SqliteStore:
         return _Body(self)
 
     @asynccontextmanager
-    async def read(self) -> AsyncIterator[Reads]:
+    async def read(self) -> AsyncIterator[SqliteReads]:
         if self._vfs is not None:
             # A simulated disk has one connection.  Reading as a body means that what was read is durable on return.
-            async with self.begin() as tx:
+            async with _Body(self) as tx:
                 yield tx
             return
         async with self._reading:
@@ -108,12 +112,35 @@ class SqliteStore:
         finally:
             del self._waiters[waiter]
         if after is not None and not waiter.done() and self._vfs is None:
-            # Another process may have appended: a lost wake-up costs latency, never data.
-            async with self.read() as view:
-                newer = await view.read(after, 1)
-            if newer:
-                self._position = max(self._position, newer[0].position)
+            await self._look()  # another process may have appended: a lost wake-up costs latency, never data
         return self._position
+
+    async def _look(self) -> None:
+        """See how far the log goes now."""
+        async with self.read() as view:
+            self._position = max(self._position, await view.head())
+
+    def listen(self) -> None:
+        """Wake with other processes on the same file, and wake them."""
+        self._wake = Wake(self._settings.path, self._hear)
+
+    def _hear(self) -> None:
+        """Another process has committed: look, and look again if it has meanwhile."""
+        self._heard = True
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._look_and_wake(), name="store-look")
+
+    async def _look_and_wake(self) -> None:
+        while self._heard and self._broken is None:
+            self._heard = False
+            with suppress(Unreachable):  # whoever works with the store will be told
+                await self._look()
+            self._wake_waiters()
+
+    def _wake_waiters(self) -> None:
+        for waiter, after in self._waiters.items():
+            if not waiter.done() and (after is None or after < self._position):
+                waiter.set_result(None)
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
@@ -274,15 +301,19 @@ class SqliteStore:
         # A claim that found nothing changes nothing, and wakes nobody: else claims would wake claims for ever.
         if changes != self._changes:
             self._changes = changes
-            for waiter, after in self._waiters.items():
-                if not waiter.done() and (after is None or after < self._position):
-                    waiter.set_result(None)
+            self._wake_waiters()
+            if self._wake is not None:
+                self._wake.tell()
 
     async def close(self, committer: "asyncio.Task[None]") -> None:
         """Commit what has finished and close the file."""
         self._closing = True
         self._finished.set()
         await asyncio.wait((committer,))
+        if self._wake is not None:
+            self._wake.close()
+        if self._looking is not None:
+            await asyncio.wait((self._looking,))
         with suppress(TimeoutError):
             async with asyncio.timeout(BUSY_SECONDS_MAX):
                 for _ in range(READERS_MAX):

@@ -30,6 +30,10 @@ class SqliteReads:
         answer: T = await self._offload(question, self._db, *args)
         return answer
 
+    async def head(self) -> int:
+        """The newest position."""
+        return await self._ask(reads.head)
+
     async def read(self, after: int, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
         return await self._ask(reads.read, after, limit, names)
 
