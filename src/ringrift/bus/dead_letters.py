@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from ringrift.bus.delivery import Courier, Reader, find
 from ringrift.kernel.errors import InputError, UnknownName
 from ringrift.kernel.watch import Seen, Watch
-from ringrift.store.ports import Delivery, Store
+from ringrift.store.ports import Delivery, Reads, Store
 
 STATES = {"parked": "pending", "done": "recovered", "dead": "abandoned", "discarded": "discarded"}
 COUNTED_MAX = 1_000_000
@@ -37,31 +39,23 @@ async def retry(
 
 async def replay(store: Store, courier: Courier, reader: Reader, position: int) -> Delivery:
     """Try one dead or parked delivery now, by hand.  Raises UnknownName, or InputError if it is settled."""
-    return await courier.again(reader, await _unsettled(store, reader.name, position))
+    async with store.read() as view:
+        letter = await _unsettled(view, reader.name, position)
+    return await courier.again(reader, letter)
 
 
 async def discard(store: Store, reader: str, position: int, reason: str, now: float) -> None:
-    """Give one delivery up for good, by hand, with a reason."""
-    old = await _unsettled(store, reader, position)
+    """Give one delivery up for good, by hand, with a reason.  Raises UnknownName, InputError."""
     async with store.begin() as tx:
-        await tx.park([
-            Delivery(
-                reader=reader, position=position, state="discarded", attempts=old.attempts, pause=0.0, error=reason,
-                first=old.first, last=now,
-            )
-        ])  # fmt: skip
+        old = await _unsettled(tx, reader, position)
+        await tx.park([msgspec.structs.replace(old, state="discarded", pause=0.0, error=reason, last=now)])
 
 
 async def revive(store: Store, reader: str, position: int, now: float) -> None:
     """Let the coordinator try one delivery again at its next look, also a dead one.  Raises UnknownName, InputError."""
-    old = await _unsettled(store, reader, position)
     async with store.begin() as tx:
-        await tx.park([
-            Delivery(
-                reader=reader, position=position, state="parked", attempts=old.attempts, pause=0.0, error=old.error,
-                first=old.first, last=now,
-            )
-        ])  # fmt: skip
+        old = await _unsettled(tx, reader, position)
+        await tx.park([msgspec.structs.replace(old, state="parked", pause=0.0, last=now)])
 
 
 async def stats(store: Store) -> dict[str, int]:
@@ -72,9 +66,10 @@ async def stats(store: Store) -> dict[str, int]:
     return {name: counts[name] for name in STATES.values()}
 
 
-async def _unsettled(store: Store, reader: str, position: int) -> Delivery:
-    async with store.read() as view:
-        one = await find(view, reader, position)
+async def _unsettled(view: Reads, reader: str, position: int) -> Delivery:
+    """The delivery, if it may still change.  Whoever changes it asks in the transaction that does: a coordinator may
+    settle it at any moment, and what is done must never be done again."""
+    one = await find(view, reader, position)
     if one is None:
         raise UnknownName("delivery", f"{reader}@{position}")
     if one.state not in ("parked", "dead"):

@@ -27,10 +27,7 @@ class Router:
 
         The same *id* and body again return the first envelope.  Raises InputError or IdConflict, and nothing changes.
         """
-        envelope = self._scribe.wrap(event, id=id, source=source)
-        async with self._store.begin() as tx:
-            [told] = await tx.append((envelope,))
-        return told
+        return await self._append(self._scribe.wrap(event, id=id, source=source))
 
     async def admit(self, name: str, raw: bytes, *, id: str | None = None, source: str = "") -> Envelope:
         """Publish an event that comes from outside, as bytes, which are kept as they came.
@@ -40,7 +37,9 @@ class Router:
         event = catalog.admit(name, raw)
         if isinstance(event, Unknown):
             raise UnknownName("event", name, catalog.names())
-        envelope = self._scribe.seal(event, raw, id=id, source=source)
+        return await self._append(self._scribe.seal(event, raw, id=id, source=source))
+
+    async def _append(self, envelope: Envelope) -> Envelope:
         async with self._store.begin() as tx:
             [told] = await tx.append((envelope,))
         return told

@@ -3,7 +3,7 @@
 import asyncio
 from random import Random
 
-from ringrift.sim.world import MEMBERS, World
+from ringrift.sim.world import MEMBERS, SETTINGS, World
 
 NAMES = [member.id for member in MEMBERS]
 KINDS = ("kill", "kill", "wipe", "pause", "pause", "cut", "drift", "wall", "stop", "corrupt")
@@ -52,9 +52,8 @@ class Nemesis:
                 world.loop.step_wall(name, rng.choice((-3600.0, -1.0, 60.0, 3600.0)))
             case "stop" if name in world.nodes:
                 took = await world.stop(name)
-                limit = world.nodes[NAMES[0]].settings.work.grace_seconds if NAMES[0] in world.nodes else 2.0
-                if took > limit + GRACE_MARGIN_SECONDS:
-                    self.slow_stops.append(f"{name} took {took:.2f} s to stop")
+                if took > SETTINGS.work.grace_seconds + GRACE_MARGIN_SECONDS:
+                    self.slow_stops.append(f"I17: {name} took {took:.2f} s to stop")
                 world.start(name)
             case "corrupt":
                 self._flip(name)
