@@ -126,8 +126,9 @@ class Node:
     async def _recover(self) -> None:
         """Start is recovery: whatever an earlier life of this node left behind is put right, however it ended."""
         await self.desk.take_back_own(f"node {self.node_id} started again", started=True)
+        here = await self.blobs.names()
         async with self.store.begin() as tx:
-            await ledger.correct(tx, self.node_id, await self.blobs.names())
+            await ledger.correct(tx, self.node_id, here)
         await self.roles.elect()
 
     async def _leave(self) -> None:

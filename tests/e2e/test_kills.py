@@ -48,6 +48,7 @@ def assert_counted_once(home: Home) -> None:
         announced = batches.get(variant, {})
         assert set(announced.values()) <= {1}, f"{variant}: a batch was announced twice"
         assert line.counts.batches == len(announced), f"{variant}: {line.counts} of {len(announced)}"
+    assert home.ask("SELECT reader, error FROM deliveries") == [], "no reaction of ours fails, whatever is killed"
 
 
 def assert_present(home: Home) -> None:

@@ -53,7 +53,7 @@ async def _history(tx: RecordingTx) -> dict[str, Any]:
         "claimed": tx.history("claimed"),
         "finished": tx.history("finished"),
         "led": tx.history("led"),
-        "letters": await tx.deliveries(("parked", "dead"), EVERYTHING, "probe"),
+        "letters": await tx.deliveries(("parked", "dead", "done"), EVERYTHING),
         "line": await load(tx, "hex8_2p"),
         "batches": sum(name == BatchFinished.name() and at <= read for name, at in told),
     }
@@ -122,6 +122,7 @@ async def _judge(world: World) -> list[str]:
     letters = await _replay_all(world)
     await world.stop("n1")
     history = await world.ask(_history)
+    assert history is not None, "the store cannot be read any more"
     probes, effects = world.probes, history["effects"]
     left = await world.ask(lambda tx: tx.jobs(("claimed",), EVERYTHING))
     return [
@@ -134,6 +135,7 @@ async def _judge(world: World) -> list[str]:
         *checks.fences_grow(history["claimed"]),
         *checks.terms_never_go_back(history["led"]),
         *checks.letters_are_told(history["letters"], SETTINGS.bus.redelivery.tries),
+        *checks.only_probes_fail(history["letters"]),
         *checks.batches_are_counted(history["line"], history["batches"]),
         *[f"I17: job {job.key} is still claimed by {job.holder} after every node has stopped" for job in left],
     ]
