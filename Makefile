@@ -57,7 +57,12 @@ sim: $(VENV)/.dev ## simulation; SEED=7 runs one seed and prints its story, SEED
 e2e: $(VENV)/.dev ## real processes, real signals, the command line
 	$(BIN)/pytest tests/e2e
 
-bench: $(VENV)/.dev ## speed as ratios against raw SQLite of the same run
+$(VENV)/.bench: requirements/bench.txt | $(VENV)/bin/python
+	rm -rf $(VENV)/peers
+	$(BIN)/pip install -q --require-hashes --target $(VENV)/peers -r requirements/bench.txt
+	touch $@
+
+bench: $(VENV)/.dev $(VENV)/.bench ## speed as ratios against raw SQLite and peers of the same run
 	$(BIN)/python -m bench $(ARGS)
 
 docs: $(VENV)/.dev ## write the reference pages again; fails if they changed
@@ -68,6 +73,7 @@ lock: $(VENV)/.dev ## resolve the pinned requirements again
 	$(BIN)/pip install -q uv
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url --extra dev pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url -c requirements/dev.txt requirements/bench.in -o requirements/bench.txt
 
 clean: ## remove what set-up and runs left here
 	rm -rf $(VENV) data .mypy_cache .ruff_cache .hypothesis

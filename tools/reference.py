@@ -1,9 +1,13 @@
-"""Writes docs/reference from the code: events, jobs, daemons, settings, errors, the command line."""
+"""Writes docs/reference from the code: events, their old names, jobs, daemons, settings, errors, the command line."""
 
 import argparse
+import ast
+import importlib
 import inspect
+import json
 import sys
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +16,19 @@ import msgspec
 from ringrift.cli.environment import VARIABLES
 from ringrift.cli.main import COMMANDS, parser
 from ringrift.daemons import DAEMONS
+from ringrift.events import old_names
+from ringrift.events.base import Event
 from ringrift.events.catalog import EVENTS, FOR_PEOPLE
+from ringrift.events.old_rows import WORDS
+from ringrift.events.schema import example
 from ringrift.jobs import JOBS
 from ringrift.kernel import errors
 from ringrift.kernel.settings import Settings
 from ringrift.kernel.value import Value
 from ringrift.work.limits import KINDS
 
-FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "docs" / "reference"
 NOTE = "<!-- Generated from the code by `make docs`: change the code, not this page. -->\n"
 
 
@@ -53,14 +62,112 @@ def fields(struct: type[msgspec.Struct]) -> str:
     return ", ".join(f"`{f.name}`: {type_name(f.type)}{'' if f.required else ' ='}" for f in found)
 
 
+def paragraph(text: str) -> str:
+    """*text* in lines of a width that people can read."""
+    return textwrap.fill(" ".join(text.split()), width=120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def remarks(struct: type) -> dict[str, str]:
+    """What stands below the fields of *struct*, by field; a field may be declared by a base."""
+    found: dict[str, str] = {}
+    for kind in reversed(struct.__mro__):
+        if kind.__module__.startswith("ringrift."):
+            [body] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+            assert isinstance(body, ast.ClassDef)
+            for field, below in zip(body.body, body.body[1:], strict=False):
+                match field, below:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                        found[name] = " ".join(text.split())
+    return found
+
+
+def wiring() -> Any:
+    """Who says and who hears each event, as the house rules read it from the code."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    return importlib.import_module("tidy.wiring")
+
+
 def events() -> str:
-    """Every event, and who reacts to it."""
-    readers = {event: [d.name for d in DAEMONS if event in d.on] for event in EVENTS}
+    """Every event: what happened, who says it, who hears it, its fields and an example."""
+    read = wiring()
+    found = read.of_the_product()
+    text = "# Events\n\n" + paragraph(f"""
+        {len(EVENTS)} things can have happened. Events of scope *log* are durable and reach everybody; those of scope
+        *memory* skip the log and reach who listens in the same process. Who says and who hears an event is read from
+        the code. What the documents and the earlier system call events is on the page of [old names](old-events.md).
+    """)
+    for domain in dict.fromkeys(event.name().split(".")[0] for event in EVENTS):
+        text += f"\n## {domain}\n"
+        for event in EVENTS:
+            if event.name().split(".")[0] == domain:
+                name = read.full(event)
+                text += one_event(event, found.said.get(name, ()), found.heard.get(name, ()))
+    return text
+
+
+def one_event(event: type[Event], said: Iterable[str], heard: Iterable[str]) -> str:
+    """The section of one event."""
+    listeners = [*sorted(heard), *(["people"] if event in FOR_PEOPLE else [])]
+    notes = remarks(event)
     rows = [
-        (f"`{e.name()}`", first(e), fields(e), ", ".join(readers[e]) or ("people" if e in FOR_PEOPLE else "views"))
-        for e in EVENTS
-    ]
-    return "# Events\n\n" + table(("event", "what happened", "fields", "read by"), rows)
+        (f"`{field.name}`", type_name(field.type).replace("ringrift.events.", ""), default(field),
+         notes.get(field.name, ""))
+        for field in msgspec.structs.fields(event)
+    ]  # fmt: skip
+    about = " ".join((inspect.getdoc(event) or "").split())
+    return (
+        f"\n### {event.name()}\n\n{about}\n\n"
+        f"Scope: {event.SCOPE}. Said by: {', '.join(sorted(said)) or '—'}. Heard by: {', '.join(listeners) or '—'}.\n\n"
+        + table(("field", "type", "default", "meaning"), rows)
+        + f"\n```json\n{json.dumps(example(event), ensure_ascii=False)}\n```\n"
+    )
+
+
+def default(field: msgspec.structs.FieldInfo) -> str:
+    """What a field is if nobody says it."""
+    if field.required:
+        return "—"
+    made = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    return f"`{made!r}`"
+
+
+def old_events() -> str:
+    """Every old name, and what it is here."""
+    rows = old_names.names()
+    typed = {name: row for name, row in rows.items() if row.event is not None}
+    words = [(f"`{ours}`", ", ".join(f"`{word}`" for word in theirs)) for ours, theirs in WORDS.items()]
+    retired: dict[str, list[str]] = {}
+    for name, row in rows.items():
+        if row.event is None:
+            retired.setdefault(row.retired, []).append(name)
+    return (
+        "# Old names of events\n\n"
+        + paragraph(f"""
+            {len(rows)} names that the documents or the earlier system use: {len(typed)} are events of ours,
+            {len(rows) - len(typed)} are retired. A name is the same in upper and lower case, with dots or underscores,
+            and with the ending COMPLETE, COMPLETED or COMPLETION. Who listens to an old name hears the event beside it
+            where it has the fixed fields. Who says one says that event, if the payload holds every field that has no
+            default; otherwise, and for retired and unknown names, `custom.said` carries name and payload as they are.
+        """)
+        + "\n" + table(("old name", "event", "fixed fields", "field map"), [old_row(*item) for item in typed.items()])
+        + "\n## Fields\n\nWords for our fields that are understood under every name.\n\n"
+        + table(("field", "also called"), words)
+        + "\n## Retired\n\n"
+        + table(("why", "names"), [(why, ", ".join(f"`{name}`" for name in names)) for why, names in retired.items()])
+    )  # fmt: skip
+
+
+def old_row(name: str, row: old_names.Row) -> tuple[str, str, str, str]:
+    """One old name that is an event of ours."""
+    assert row.event is not None
+    also = [word for word in old_names.words() if word != name and old_names.canonical(word) == name]
+    names = f"`{name}`" + "".join(f", `{word}`" for word in also)
+    return names, f"`{row.event.name()}`", pairs(row.fixed, " = "), pairs(row.same, " → ")
+
+
+def pairs(mapping: Mapping[str, object], sign: str) -> str:
+    """A mapping in one cell."""
+    return ", ".join(f"`{key}`{sign}`{value}`" for key, value in mapping.items()) or "—"
 
 
 def jobs() -> str:
@@ -128,7 +235,15 @@ def commands() -> str:
     return text + "\nExit codes: 0 done, 1 failed, 2 wrong input, 130 or 143 stopped by a signal.\n"
 
 
-PAGES = {"events": events, "jobs": jobs, "daemons": daemons, "settings": settings, "errors": faults, "cli": commands}
+PAGES = {
+    "events": events,
+    "old-events": old_events,
+    "jobs": jobs,
+    "daemons": daemons,
+    "settings": settings,
+    "errors": faults,
+    "cli": commands,
+}
 
 
 def pages() -> dict[str, str]:

@@ -15,9 +15,15 @@ _PUBLIC = {
     "Settings": "ringrift.kernel.settings",
     "Verdict": "ringrift.kernel.verdict",
     "Workload": "ringrift.workload.api",
+    "get_trace_id": "ringrift.bus.spans",
+    "span": "ringrift.bus.spans",
+    "traced": "ringrift.bus.spans",
 }
 
-__all__ = ["Cluster", "Daemon", "Event", "Job", "Node", "Settings", "Verdict", "Workload", "__version__"]
+__all__ = [
+    "Cluster", "Daemon", "Event", "Job", "Node", "Settings", "Verdict", "Workload", "__version__",
+    "get_trace_id", "span", "traced",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -10,8 +10,10 @@ import msgspec
 
 from ringrift.blobs.open import open_blobs
 from ringrift.blobs.ports import Blobs
+from ringrift.bus.recording import open_recorder
 from ringrift.bus.router import Router
 from ringrift.bus.scribe import Scribe
+from ringrift.cluster.activity import Activity
 from ringrift.cluster.leadership import Roles
 from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.daemons import COORDINATES, DAEMONS, ROLES
@@ -19,7 +21,7 @@ from ringrift.events.node import Joined, Left
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import NodeAway, TransferError
 from ringrift.kernel.ids import Ids
-from ringrift.kernel.settings import Policy, Replicas, Settings, StoreSettings
+from ringrift.kernel.settings import BusSettings, Policy, Replicas, Settings, StoreSettings
 from ringrift.kernel.watch import Watch
 from ringrift.pipeline.carry import Porter
 from ringrift.store.open import only_coordinator, open_store
@@ -45,6 +47,7 @@ class Node:
     policy: Policy
     replicas: Replicas
     store_settings: StoreSettings
+    bus_settings: BusSettings
     clock: Clock
     rng: Random
     ids: Ids
@@ -56,12 +59,14 @@ class Node:
     roster: Roster
     roles: Roles
     record: NodeRecord
+    activity: Activity
     runner: Runner
     supervisor: Supervisor
     readers: dict[str, Any]
     lease_watch: Watch
     pause_watch: Watch
     letter_watch: Watch
+    reader_watch: Watch
 
     @classmethod
     @asynccontextmanager
@@ -81,12 +86,14 @@ class Node:
                     await free_roles(store)
             blobs = blobs or open_blobs(settings.blobs.folder)
             ids = Ids(clock, rng)
-            scribe = Scribe(me.id, clock, ids)
+            opened = open_recorder(settings.trace, me.id, clock, ids, store)
+            scribe = Scribe(me.id, clock, ids, await stack.enter_async_context(opened))
             router = Router(store, clock, scribe, settings.bus)
+            stack.push_async_callback(router.close)
             desk = StoreDesk(store, clock, ids, scribe, me.id, lease_seconds=work.lease_seconds, retry=work.retry)
             roster = Roster(store, clock, settings.cluster.beat_seconds)
             wanted = ROLES if me.profile in COORDINATES else ()
-            roles = Roles(me.id, store, clock, wanted, settings.cluster.role_seconds)
+            roles = Roles(me.id, store, clock, wanted, settings.cluster.role_seconds, scribe=scribe)
             record = NodeRecord(
                 id=me.id, profile=me.profile, address=settings.blobs.folder, beat=0, ephemeral=me.ephemeral
             )
@@ -104,14 +111,17 @@ class Node:
                 move=porter.move,
                 conclude=porter.conclude,
                 wait=_wait_by(store),
+                tell=router.tell,
             )
+            activity = Activity(me.id)
+            activity.listen(router)
             supervisor = Supervisor(me.id, router, clock, holds=roles.holds, check=roles.check)
             node = cls(
                 node_id=me.id, settings=settings, policy=settings.policy, replicas=settings.replicas,
-                store_settings=settings.store, clock=clock, rng=rng, ids=ids, scribe=scribe, store=store, blobs=blobs,
-                router=router, desk=desk, roster=roster, roles=roles, record=record, runner=runner,
-                supervisor=supervisor, readers=supervisor.readers, lease_watch=Watch(), pause_watch=Watch(),
-                letter_watch=Watch(),
+                store_settings=settings.store, bus_settings=settings.bus, clock=clock, rng=rng, ids=ids, scribe=scribe,
+                store=store, blobs=blobs, router=router, desk=desk, roster=roster, roles=roles, record=record,
+                activity=activity, runner=runner, supervisor=supervisor, readers=supervisor.readers,
+                lease_watch=Watch(), pause_watch=Watch(), letter_watch=Watch(), reader_watch=Watch(),
             )  # fmt: skip
             await node._recover()
             stack.push_async_callback(node._leave)

@@ -1,9 +1,12 @@
-"""Threads: runs blocking code off the loop and waits for its end, whatever happens to who waits."""
+"""Threads: runs blocking code off the loop: ours to its end, whatever happens to who waits; foreign code apart."""
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import TypeVar
+from concurrent.futures import Executor, Future
+from contextvars import copy_context
+from queue import SimpleQueue
+from threading import Semaphore, Thread
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -24,3 +27,38 @@ async def to_its_end(executor: Executor | None, call: Callable[..., T], *args: o
         work.exception()  # it has been seen; the cancellation is what counts
         raise cancelled
     return work.result()
+
+
+class Threads:
+    """At most *most* threads for foreign code that may block or hang: they never keep the process from ending."""
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most, self._name = most, name
+        self._waiting: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[object, ...]] | None] = SimpleQueue()
+        self._started = 0
+        self._idle = Semaphore(0)
+
+    def run(self, call: Callable[..., T], *args: object) -> "asyncio.Future[T]":
+        """What *call* returns, from one of the threads; it tells what went wrong by returning it and never raises.
+
+        Cancelling it lets go of the call, which goes on alone.
+        """
+        done: Future[T] = Future()
+        if not self._idle.acquire(blocking=False) and self._started < self._most:
+            self._started += 1
+            Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
+        context = copy_context()
+        self._waiting.put((done, context.run, (call, *args)))
+        return asyncio.wrap_future(done)
+
+    def _work(self) -> None:
+        while (work := self._waiting.get()) is not None:
+            done, call, args = work
+            if done.set_running_or_notify_cancel():
+                done.set_result(call(*args))
+            self._idle.release()
+
+    def close(self) -> None:
+        """Let the threads end once they have nothing to do."""
+        for _ in range(self._started):
+            self._waiting.put(None)

@@ -4,6 +4,7 @@ import pytest
 
 from contract.engines import Engine, append, delivery
 from ringrift.bus import dead_letters
+from ringrift.cli.store import by_hand
 from ringrift.kernel.errors import InputError, UnknownName
 from ringrift.store.ports import Delivery, Store
 
@@ -28,7 +29,7 @@ def test_a_letter_is_revived_or_given_up(engine: Engine) -> None:
         await letters(store, "dead", "dead")
         before = await found(store)
         await dead_letters.revive(store, "r", 1, 9.0)
-        await dead_letters.discard(store, "r", 2, "not worth it", 9.0)
+        await dead_letters.discard(store, by_hand("n"), "r", 2, "not worth it", 9.0)
         after = await found(store)
         assert [(one.attempts, one.first) for one in after] == [(one.attempts, one.first) for one in before]
         return [(one.state, one.last, one.error) for one in after], await dead_letters.stats(store)
@@ -50,7 +51,7 @@ def test_what_is_settled_is_not_done_again(engine: Engine, state: str) -> None:
         with pytest.raises(InputError):
             await dead_letters.revive(store, "r", 1, 9.0)
         with pytest.raises(InputError):
-            await dead_letters.discard(store, "r", 1, "no", 9.0)
+            await dead_letters.discard(store, by_hand("n"), "r", 1, "no", 9.0)
         with pytest.raises(UnknownName):
             await dead_letters.revive(store, "r", 7, 9.0)
         return before == await found(store)

@@ -29,7 +29,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "uuid": (),
     "secrets": (),
     "os.urandom": (),
-    "os.environ": (R + "cli/environment.py",),
+    "os.environ": (R + "cli/environment.py", R + "workers/story.py"),
     "os.environb": (R + "cli/environment.py",),
     "os.getenv": (R + "cli/environment.py",),
     "os.putenv": (R + "cli/environment.py",),

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ringrift.bus.delivery import Courier, Reader, find
+from ringrift.bus import letters
+from ringrift.bus.delivery import Courier, Reader
+from ringrift.bus.scribe import Scribe
 from ringrift.kernel.errors import InputError, UnknownName
 from ringrift.kernel.watch import Seen, Watch
 from ringrift.store.ports import Delivery, Reads, Store
@@ -13,7 +15,9 @@ from ringrift.store.ports import Delivery, Reads, Store
 STATES = {"parked": "pending", "done": "recovered", "dead": "abandoned", "discarded": "discarded"}
 COUNTED_MAX = 1_000_000
 WATCHED_MAX = 10_000
-TRIED_AT_ONCE_MAX = 100
+TRIED_AT_ONCE_MAX = 1_000
+TRIED_TOGETHER_MAX = 100
+"""Letters that are tried in one transaction."""
 
 
 def due(parked: Sequence[Delivery], watch: Watch, tick: float) -> list[Delivery]:
@@ -31,9 +35,14 @@ async def retry(
     async with store.read() as view:
         for reader in readers:  # one by one: letters of a reader that is gone must not stand before the others'
             parked += await view.deliveries(("parked",), WATCHED_MAX, reader)
+    ready: dict[str, list[Delivery]] = {}
+    for letter in due(parked, watch, tick)[:TRIED_AT_ONCE_MAX]:
+        ready.setdefault(letter.reader, []).append(letter)
     states: Counter[str] = Counter()
-    for delivery in due(parked, watch, tick)[:TRIED_AT_ONCE_MAX]:
-        states[(await courier.again(readers[delivery.reader], delivery)).state] += 1
+    for name, waiting in ready.items():
+        for start in range(0, len(waiting), TRIED_TOGETHER_MAX):
+            tried = await courier.again(readers[name], waiting[start : start + TRIED_TOGETHER_MAX])
+            states.update(one.state for one in tried)
     return states
 
 
@@ -41,14 +50,16 @@ async def replay(store: Store, courier: Courier, reader: Reader, position: int) 
     """Try one dead or parked delivery now, by hand.  Raises UnknownName, or InputError if it is settled."""
     async with store.read() as view:
         letter = await _unsettled(view, reader.name, position)
-    return await courier.again(reader, letter)
+    [tried] = await courier.again(reader, [letter])
+    return tried
 
 
-async def discard(store: Store, reader: str, position: int, reason: str, now: float) -> None:
+async def discard(store: Store, scribe: Scribe, reader: str, position: int, reason: str, now: float) -> None:
     """Give one delivery up for good, by hand, with a reason.  Raises UnknownName, InputError."""
     async with store.begin() as tx:
         old = await _unsettled(tx, reader, position)
-        await tx.park([msgspec.structs.replace(old, state="discarded", pause=0.0, error=reason, last=now)])
+        new = msgspec.structs.replace(old, state="discarded", pause=0.0, error=reason, last=now)
+        await letters.settle(tx, scribe, [(new, await letters.envelope_of(tx, old))])
 
 
 async def revive(store: Store, reader: str, position: int, now: float) -> None:
@@ -69,7 +80,7 @@ async def stats(store: Store) -> dict[str, int]:
 async def _unsettled(view: Reads, reader: str, position: int) -> Delivery:
     """The delivery, if it may still change.  Whoever changes it asks in the transaction that does: a coordinator may
     settle it at any moment, and what is done must never be done again."""
-    one = await find(view, reader, position)
+    one = await letters.find(view, reader, position)
     if one is None:
         raise UnknownName("delivery", f"{reader}@{position}")
     if one.state not in ("parked", "dead"):

@@ -1,27 +1,31 @@
-"""Delivery: takes events to a durable reader, its effects and its place in one transaction.
+"""Delivery: takes events to reactions, their effects and the reader's place in one transaction.
 
     read a batch ─▶ react to each ─▶ move the place ─▶ COMMIT         all or nothing
 
-If one event of the batch fails, the whole transaction is undone and the batch is taken again one event at a time; then
-only the failing event is parked, and the reader goes on behind it.  A reaction is therefore exactly once: it has
-happened if and only if the place has moved.
+If one event of the batch fails, the transaction is undone and the batch is taken again with each event apart: then only
+the failing ones are parked, and the reader goes on behind them.  A batch that takes too long is taken again with a
+transaction for each event.  A reaction is therefore exactly once: it has happened if and only if the place has moved.
 """
 
-import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
+from ringrift.bus import letters, spans
+from ringrift.bus.scribe import Scribe
 from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import Discard, NotLeader, Overtaken, Retry, Unreachable, told
+from ringrift.kernel.errors import NoRoom, NotLeader, Overdue, Overtaken, Unreachable
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.value import Value
-from ringrift.store.ports import Delivery, Reads, Store, Tx
+from ringrift.store.ports import Delivery, Store, Tx
 
+T = TypeVar("T")
 Reaction = Callable[[Event, Envelope, Tx], Awaitable[None]]
 Guard = Callable[[Tx], Awaitable[None]]
-ERROR_CHARACTERS_MAX = 2000
+_NOT_ITS_FAULT = (Overtaken, NotLeader, Unreachable, NoRoom)
+"""What says nothing about the event that was being delivered: nothing is parked for it."""
 
 
 class Reader(Value):
@@ -33,46 +37,33 @@ class Reader(Value):
     guard: Guard | None = None
 
 
-def judge(
-    before: Delivery | None, reader: str, position: int, wrong: Exception, now: float, backoff: Backoff
-) -> Delivery:
-    """What becomes of a delivery that failed with *wrong*: parked for a while, dead, or discarded on request."""
-    attempts = (before.attempts if before else 0) + 1
-    pause = backoff.delay(attempts)
-    state = "parked" if pause is not None else "dead"
-    match wrong:
-        case Discard():
-            state, pause = "discarded", None
-        case Retry() if pause is not None:
-            pause = wrong.after
-    text = told("".join(traceback.format_exception_only(wrong)).strip(), ERROR_CHARACTERS_MAX)
-    return Delivery(
-        reader=reader, position=position, state=state, attempts=attempts, pause=pause or 0.0, error=text,
-        first=before.first if before else now, last=now,
-    )  # fmt: skip
-
-
 class Courier:
-    """Delivers to durable readers from one store."""
+    """Delivers to reactions from one store."""
 
-    def __init__(self, store: Store, clock: Clock, backoff: Backoff, batch: int) -> None:
-        self._store, self._clock, self._backoff, self._batch = store, clock, backoff, batch
+    def __init__(self, store: Store, clock: Clock, scribe: Scribe, backoff: Backoff, batch: int) -> None:
+        self._store, self._clock, self._scribe = store, clock, scribe
+        self._backoff, self._batch = backoff, batch
 
     async def enrol(self, reader: Reader, at: int = 0) -> int:
-        """The place of *reader*; a new one starts at *at*."""
+        """The place of *reader*; a new one starts at *at*.  Raises Overtaken if it has lapsed."""
         async with self._store.begin() as tx:
             return await tx.enrol(reader.name, at)
 
     async def take(self, reader: Reader, place: int) -> int:
         """Deliver the next batch behind *place*; the new place.  Raises Overtaken if somebody else moved the reader."""
         try:
-            return await self._batch_at_once(reader, place)
-        except (Overtaken, NotLeader, Unreachable):
+            return await self._at_once(reader, place)
+        except _NOT_ITS_FAULT:
             raise
-        except Exception:  # noqa: BLE001 - any failure of a reaction is handled one event at a time below
+        except Overdue:
             return await self._one_by_one(reader, place)
+        except Exception:  # noqa: BLE001 - whatever a reaction raises is met again below, each event apart
+            try:
+                return await self._apart(reader, place, self._batch)
+            except Overdue:
+                return await self._one_by_one(reader, place)
 
-    async def _batch_at_once(self, reader: Reader, place: int) -> int:
+    async def _at_once(self, reader: Reader, place: int) -> int:
         async with self._store.begin() as tx:
             if reader.guard is not None:
                 await reader.guard(tx)
@@ -86,58 +77,111 @@ class Courier:
             failpoint("bus.after_advance")
         return envelopes[-1].position
 
+    async def _apart(self, reader: Reader, place: int, limit: int) -> int:
+        """One transaction for the batch, in which each event fails alone."""
+        async with self._store.begin() as tx:
+            if reader.guard is not None:
+                await reader.guard(tx)
+            envelopes = await tx.read(place, limit)
+            failed = []
+            for envelope in envelopes:
+                wrong = await _try(reader, envelope, tx)
+                if wrong is not None:
+                    letter = letters.judge(
+                        None, reader.name, envelope.position, wrong, self._clock.now(), self._backoff
+                    )
+                    failed.append((letter, envelope))
+            await letters.settle(tx, self._scribe, failed)
+            if envelopes:
+                await tx.advance(reader.name, place, envelopes[-1].position)
+        return envelopes[-1].position if envelopes else place
+
     async def _one_by_one(self, reader: Reader, place: int) -> int:
+        """One transaction for each event; one that alone takes too long is parked by another."""
         async with self._store.read() as view:
             envelopes = await view.read(place, self._batch)
         for envelope in envelopes:
             try:
+                await self._apart(reader, place, 1)
+            except Overdue as wrong:
+                letter = letters.judge(None, reader.name, envelope.position, wrong, self._clock.now(), self._backoff)
                 async with self._store.begin() as tx:
-                    if reader.guard is not None:
-                        await reader.guard(tx)
-                    await _react(reader, envelope, tx)
-                    await tx.advance(reader.name, place, envelope.position)
-            except (Overtaken, NotLeader, Unreachable):
-                raise
-            except Exception as wrong:  # noqa: BLE001 - whatever a reaction raises becomes the state of its delivery
-                parked = judge(None, reader.name, envelope.position, wrong, self._clock.now(), self._backoff)
-                async with self._store.begin() as tx:
-                    await tx.park([parked])
+                    await letters.settle(tx, self._scribe, [(letter, envelope)])
                     await tx.advance(reader.name, place, envelope.position)
             place = envelope.position
         return place
 
-    async def again(self, reader: Reader, delivery: Delivery) -> Delivery:
-        """Try a parked or dead *delivery* once more; its new state.  Its effect and its state commit together."""
-        done = Delivery(
-            reader=delivery.reader, position=delivery.position, state="done", attempts=delivery.attempts + 1, pause=0.0,
-            error="", first=delivery.first, last=self._clock.now(),
-        )  # fmt: skip
+    async def again(self, reader: Reader, parked: Sequence[Delivery]) -> list[Delivery]:
+        """Try parked or dead deliveries to *reader* once more; their new states.
+
+        Each effect and its state commit together.  What somebody else has settled meanwhile is left as it is.
+        """
         try:
             async with self._store.begin() as tx:
-                if reader.guard is not None:
-                    await reader.guard(tx)
-                still = await find(tx, delivery.reader, delivery.position)
-                if still is not None and still != delivery:
-                    return still  # somebody else was faster
-                [envelope] = await tx.read(delivery.position - 1, 1)
-                assert envelope.position == delivery.position, "compaction keeps what is parked"
-                await _react(reader, envelope, tx)
-                await tx.park([done])
-            return done
-        except (NotLeader, Unreachable):
-            raise
-        except Exception as wrong:  # noqa: BLE001 - as above
-            worse = judge(delivery, reader.name, delivery.position, wrong, self._clock.now(), self._backoff)
-            async with self._store.begin() as tx:
-                if await find(tx, delivery.reader, delivery.position) == delivery:
-                    await tx.park([worse])
+                return await self._again(reader, parked, tx)
+        except Overdue:
+            if len(parked) == 1:
+                return [await self._worse(parked[0], Overdue(0.0))]
+            return [(await self.again(reader, [one]))[0] for one in parked]
+
+    async def _again(self, reader: Reader, parked: Sequence[Delivery], tx: Tx) -> list[Delivery]:
+        if reader.guard is not None:
+            await reader.guard(tx)
+        states, changed = [], []
+        for letter in parked:
+            still = await letters.find(tx, letter.reader, letter.position)
+            if still is not None and still != letter:
+                states.append(still)  # somebody else was faster
+                continue
+            envelope, now = await letters.envelope_of(tx, letter), self._clock.now()
+            wrong = await _try(reader, envelope, tx)
+            if wrong is None:
+                new = letters.recovered(letter, now)
+            else:
+                new = letters.judge(letter, reader.name, letter.position, wrong, now, self._backoff)
+            states.append(new)
+            changed.append((new, envelope))
+        await letters.settle(tx, self._scribe, changed)
+        return states
+
+    async def _worse(self, letter: Delivery, wrong: Exception) -> Delivery:
+        """*letter* after a try that could not even be undone in time."""
+        async with self._store.begin() as tx:
+            still = await letters.find(tx, letter.reader, letter.position)
+            if still is not None and still != letter:
+                return still
+            worse = letters.judge(letter, letter.reader, letter.position, wrong, self._clock.now(), self._backoff)
+            await letters.settle(tx, self._scribe, [(worse, await letters.envelope_of(tx, letter))])
             return worse
 
 
-async def find(view: Reads, reader: str, position: int) -> Delivery | None:
-    """The delivery of one event to one reader, if it ever went wrong."""
-    found = await view.deliveries(("parked", "dead", "done", "discarded"), 1, reader, position)
-    return found[0] if found else None
+async def attempt(call: Callable[..., Awaitable[Any]], *args: Any) -> Exception | None:
+    """Call foreign code; what went wrong, if anything did."""
+    try:
+        await call(*args)
+    except Exception as wrong:  # noqa: BLE001 - foreign code may raise anything, and the caller tells whom it concerns
+        return wrong
+    return None
+
+
+def attempt_plain(call: Callable[..., T], *args: Any) -> tuple[T | None, Exception | None]:
+    """Call a foreign plain function; what it returned, or what went wrong."""
+    try:
+        return call(*args), None
+    except Exception as wrong:  # noqa: BLE001 - as above
+        return None, wrong
+
+
+async def _try(reader: Reader, envelope: Envelope, tx: Tx) -> Exception | None:
+    """React, apart from the rest of the transaction; what went wrong, if anything did."""
+    try:
+        async with tx.apart():
+            await _react(reader, envelope, tx)
+    except _NOT_ITS_FAULT:
+        raise
+    except Exception as wrong:  # noqa: BLE001 - whatever a reaction raises becomes the state of its delivery
+        return wrong
+    return None
 
 
 async def _react(reader: Reader, envelope: Envelope, tx: Tx) -> None:
@@ -147,4 +191,5 @@ async def _react(reader: Reader, envelope: Envelope, tx: Tx) -> None:
     if isinstance(event, Unknown):
         return
     failpoint("bus.before_effect")
-    await reader.react(event, envelope, tx)
+    with spans.delivering(reader.name, envelope):
+        await reader.react(event, envelope, tx)

@@ -52,7 +52,19 @@ VARIABLES: dict[str, Variable] = {
     "RINGRIFT_NODE_ID": Variable(key="node.id", note="the name of this node"),
     "RINGRIFT_IS_COORDINATOR": Variable(key="node.profile", note="chooses a profile, never a leader", read=_profile),
     "RINGRIFT_COORDINATOR_DB": Variable(key="store.path", note="the file of the store"),
+    "RINGRIFT_EVENT_HANDLER_TIMEOUT": Variable(
+        key="bus.handler_seconds_max", note="how long a handler may take for one event, in seconds"
+    ),
+    "RINGRIFT_EVENT_VALIDATION_STRICT": Variable(
+        key="bus.strict", note="refuses events whose name nobody knows", read=_flag
+    ),
     "RINGRIFT_JOB_GRACE_PERIOD": Variable(key="work.grace_seconds", note="from SIGTERM to SIGKILL, in seconds"),
+    "RINGRIFT_TRACE_DEBUG": Variable(
+        key="trace.debug", note="enables trace debug logging: every span, event and delivery", read=_flag
+    ),
+    "OTEL_EXPORTER_OTLP_ENDPOINT": Variable(
+        key="trace.endpoint", note="the OpenTelemetry collector that spans are sent to; needs the extra otel"
+    ),
 }
 """What this version obeys.  The remaining documented ones come with the parts they configure (docs/coverage.md)."""
 

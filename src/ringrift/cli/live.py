@@ -4,15 +4,17 @@ import asyncio
 from typing import TextIO
 
 from ringrift.cli.show import short, table
-from ringrift.events import catalog, daemon, data, model, node, work
+from ringrift.events import alert, catalog, cluster, custom, daemon, data, evaluation, model, node, work
 from ringrift.events.base import Event, Unknown
 from ringrift.harness import Cluster
+from ringrift.kernel.errors import told as printable
 from ringrift.kernel.settings import Policy
 from ringrift.pipeline.line import Line, Stage
 from ringrift.pipeline.records import lines
 
 REDRAW_SECONDS = 0.25
 BAR = 20
+SAID_CHARACTERS_MAX = 160
 
 
 def told(event: Event | Unknown) -> str | None:
@@ -27,10 +29,17 @@ def told(event: Event | Unknown) -> str | None:
             )
         case model.Rejected():
             return f"{event.variant}: candidate {short(event.model)} rejected: {event.reason}"
+        case evaluation.VelocityChanged():
+            return (
+                f"{event.variant}: {event.trend}, before {event.before}: {event.elo_per_hour:+.0f} Elo an hour "
+                f"over the last {event.matches} matches"
+            )
         case data.Lost():
             return f"{event.variant}: LOST {short(event.blob)}: {event.reason}"
         case work.Buried():
             return f"{event.variant}: gave up {event.kind} after {event.attempts} tries: {event.error}"
+        case work.Enqueued(kind="export" | "train"):
+            return f"{event.variant}: {event.kind} is asked for"
         case work.Rescued():
             return f"{len(event.jobs)} leases were not renewed and have been taken back"
         case work.PressureChanged():
@@ -41,6 +50,14 @@ def told(event: Event | Unknown) -> str | None:
             return f"node {event.node} joined as {event.profile}"
         case node.Left():
             return f"node {event.node} left"
+        case cluster.RoleTaken():
+            return f"node {event.node} leads {event.role} in term {event.term}"
+        case alert.Raised():
+            return f"ALERT {event.level}: {event.kind} {event.subject}: {event.detail}"
+        case alert.Cleared():
+            return f"alert over: {event.kind} {event.subject} {event.detail}".rstrip()
+        case custom.Said():
+            return printable(f"{event.event}: {event.payload}", SAID_CHARACTERS_MAX)
     return None
 
 

@@ -19,8 +19,11 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def start_logs(home: str, limits: SweepSettings, *, debug: bool) -> Path:
-    """Log to *home*/logs/ringrift.log, rotated; with *debug* in detail and to stderr as well.  The file's path."""
+def start_logs(home: str, limits: SweepSettings, *, debug: bool, trace: bool = False) -> Path:
+    """Log to *home*/logs/ringrift.log, rotated; with *debug* in detail and to stderr as well.  The file's path.
+
+    With *trace* every span, event and delivery is logged, in detail or not.
+    """
     path = Path(home) / "logs" / "ringrift.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     file = RotatingFileHandler(path, maxBytes=limits.log_bytes_max, backupCount=limits.log_files_max - 1)
@@ -28,6 +31,8 @@ def start_logs(home: str, limits: SweepSettings, *, debug: bool) -> Path:
     root = logging.getLogger()
     root.setLevel(logging.DEBUG if debug else logging.INFO)
     root.addHandler(file)
+    if trace:
+        logging.getLogger("ringrift.trace").setLevel(logging.DEBUG)
     if debug:
         screen = logging.StreamHandler(sys.stderr)
         screen.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

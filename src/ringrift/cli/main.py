@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from ringrift import __version__
+from ringrift.cli.arguments import ARGUMENTS
 from ringrift.kernel.errors import InputError, RingriftError, SettingsError, UnknownName
 
 COMMANDS: dict[str, str] = {
     "run": "run the loop on this machine until every line has its promotions, with live progress",
     "status": "show lines, jobs, nodes and what is wrong",
+    "alerts": "list what is wrong and since when, or clear an alert by hand",
     "why": "say which gate a variant waits on, with value, limit and since when",
-    "events": "show the log: the last events, those to come, or one with everything around it",
-    "dlq": "list and count deliveries that went wrong, try one again, give one up",
+    "request": "ask for a stage of a variant out of turn and hear what its gate says",
+    "events": "show the log: the last events and those to come, one, its story; deliver again; print schemas",
+    "readers": "list who reads the log durably and how far behind, forget one",
+    "dlq": "list, count and show deliveries that went wrong, try one again, give one up",
     "doctor": "check this machine and print the settings in force and where each comes from",
 }
 EXIT_WRONG_INPUT, EXIT_FAILED = 2, 1
@@ -31,39 +35,8 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument(
             "--set", metavar="KEY=VALUE", action="append", default=[], help="one setting, e.g. --set work.slots=4"
         )
-        _arguments(name, one)
+        ARGUMENTS[name](one)
     return top
-
-
-def _arguments(name: str, one: argparse.ArgumentParser) -> None:
-    match name:
-        case "run":
-            one.add_argument("--iterations", type=int, default=3, metavar="N",
-                             help="promotions for each variant, then stop; 0 = go on for ever (default 3)")  # fmt: skip
-            one.add_argument("--variants", metavar="A,B", help="which variants (default: those of the settings)")
-            one.add_argument("--nodes", type=int, default=3, metavar="N", help="nodes of the local cluster (default 3)")
-            one.add_argument("--plain", action="store_true", help="a line for each thing that happens, no live table")
-            one.add_argument("--report", metavar="FILE", help="where the JSON report goes (default: report.json in "
-                             "RINGRIFT_HOME)")  # fmt: skip
-        case "status" | "doctor":
-            one.add_argument("--json", action="store_true", help="print JSON")
-        case "events":
-            one.add_argument("verb", choices=("tail", "show"))
-            one.add_argument("id", nargs="?", help="of the event to show")
-            one.add_argument(
-                "--count", "-n", type=int, default=20, metavar="N", help="how many of the last (default 20)"
-            )
-            one.add_argument("--names", metavar="A,B", help="only these, e.g. model.promoted,model.rejected")
-            one.add_argument("--follow", "-f", action="store_true", help="go on with those that come")
-            one.add_argument("--json", action="store_true", help="print JSON, one object a line")
-        case "dlq":
-            one.add_argument("verb", choices=("list", "stats", "retry", "discard"))
-            one.add_argument("letter", nargs="?", help="READER@POSITION, as list shows it")
-            one.add_argument("--reason", default="given up by hand", help="why it is discarded")
-            one.add_argument("--json", action="store_true", help="print JSON")
-        case "why":
-            one.add_argument("variant", help="e.g. hex8_2p")
-            one.add_argument("--json", action="store_true", help="print JSON")
 
 
 def given(pairs: Sequence[str]) -> dict[str, object]:

@@ -134,7 +134,7 @@ def main(options: argparse.Namespace, given: Mapping[str, object]) -> int:
     found = effective(file=options.settings, given=given)
     settings = prepared(found, options)
     nodes = members(settings.node, options.nodes)
-    log = start_logs(found.home, settings.sweep, debug=found.debug)
+    log = start_logs(found.home, settings.sweep, debug=found.debug, trace=settings.trace.debug)
     live = Live(sys.stdout, settings.policy, table=sys.stdout.isatty() and not options.plain)
     live.line(f"{len(nodes)} nodes, workload {settings.work.workload}, store {settings.store.path}, log {log}")
     code, done = asyncio.run(go(settings, nodes, live))

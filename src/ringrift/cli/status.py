@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ringrift.cli.alerts import alert_line
 from ringrift.cli.environment import effective
 from ringrift.cli.show import ago, short, table
 from ringrift.cli.store import existing
+from ringrift.cluster.activity import Doing
+from ringrift.cluster.alerts import Alert, open_alerts
 from ringrift.cluster.roster import KIND as NODE
 from ringrift.cluster.roster import NODES_MAX, NodeRecord
-from ringrift.events import catalog
-from ringrift.events.daemon import Failed
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.settings import Settings
 from ringrift.kernel.value import Value
@@ -21,7 +22,6 @@ from ringrift.pipeline.line import Line
 from ringrift.pipeline.records import lines
 from ringrift.store.ports import STATES, Delivery, JobRow, RoleRow
 
-EVENTS_LOOKED_AT = 2000
 SHOWN_MAX = 20
 
 
@@ -36,7 +36,7 @@ class State(Value):
     nodes: list[NodeRecord]
     roles: list[RoleRow]
     letters: list[Delivery]
-    failed: list[Failed]
+    alerts: list[Alert]
 
 
 async def gather(settings: Settings) -> State:
@@ -46,8 +46,6 @@ async def gather(settings: Settings) -> State:
         for (kind, state), count in (await view.tally()).items():
             tally.setdefault(kind, {})[state] = count
         nodes = [msgspec.json.decode(r.body, type=NodeRecord) for r in await view.scan(NODE, "", NODES_MAX)]
-        recent = await view.read(max(store.position - EVENTS_LOOKED_AT, 0), EVENTS_LOOKED_AT, [Failed.name()])
-        said = [catalog.decode(envelope.name, envelope.body) for envelope in recent]
         return State(
             position=store.position,
             lines=await lines(view),
@@ -57,7 +55,7 @@ async def gather(settings: Settings) -> State:
             nodes=nodes,
             roles=list(await view.roles()),
             letters=list(await view.deliveries(("parked", "dead"), SHOWN_MAX)),
-            failed=[event for event in said if isinstance(event, Failed)],
+            alerts=await open_alerts(view),
         )
 
 
@@ -71,15 +69,27 @@ def as_text(state: State, now: float) -> str:
     ))  # fmt: skip
     rows = [(kind, *(found.get(one, 0) for one in STATES)) for kind, found in sorted(state.tally.items())]
     parts.append(table(("jobs", *STATES), rows))
-    rows_nodes = [(node.id, node.profile, node.address) for node in state.nodes]
-    parts.append(table(("node", "profile", "blobs"), rows_nodes))
+    rows_nodes = [
+        (node.id, node.profile, "gone" if node.gone else does(node.doing), node.address) for node in state.nodes
+    ]
+    parts.append(table(("node", "profile", "does", "blobs"), rows_nodes))
     held = ", ".join(f"{role.role}={role.holder or 'nobody'} (term {role.term})" for role in state.roles)
     parts.append(f"roles: {held or 'none'}")
     wrong = [f"job {job.key}: {job.error} (after {job.attempts} tries)" for job in state.dead]
     wrong += [f"{letter.reader} at {letter.position}: {letter.state}: {letter.error}" for letter in state.letters]
-    wrong += [f"daemon {event.daemon} on {event.node} was given up: {event.error}" for event in state.failed]
+    wrong += [alert_line(one, now) for one in state.alerts[:SHOWN_MAX]]
+    if len(state.alerts) > SHOWN_MAX:
+        wrong.append(f"… and {len(state.alerts) - SHOWN_MAX} more alerts: see  ringrift alerts")
     parts.append("what is wrong:\n  " + "\n  ".join(wrong) if wrong else "what is wrong: nothing")
     return "\n\n".join(parts)
+
+
+def does(doing: Doing) -> str:
+    """What a node does, e.g. ``train hex8_2p 40 %, play hex8_3p 0 %``."""
+    jobs = [f"{job.kind} {job.variant} {100 * job.done:.0f} %" for job in doing.jobs]
+    more = [f"{doing.more} more"] if doing.more else []
+    failing = [f"FAILING: {' '.join(doing.failing)}"] if doing.failing else []
+    return ", ".join(jobs + more + failing) or "nothing"
 
 
 def main(options: argparse.Namespace, given: Mapping[str, object]) -> int:

@@ -1,11 +1,14 @@
-"""Store: opens the store that exists, for commands that only look."""
+"""Store: opens the store that exists, for commands that look and for those that change something by hand."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import SystemRandom
 
+from ringrift.bus.scribe import Scribe
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import Unreachable
+from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.open import open_store
 from ringrift.store.ports import Store
@@ -23,3 +26,9 @@ async def existing(settings: StoreSettings) -> AsyncIterator[Store]:
     require(settings.path)
     async with open_store(settings, SystemClock()) as store:
         yield store
+
+
+def by_hand(node: str) -> Scribe:
+    """A scribe for what a person says or does through a command on *node*."""
+    clock = SystemClock()
+    return Scribe(node, clock, Ids(clock, SystemRandom()))

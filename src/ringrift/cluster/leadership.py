@@ -7,6 +7,8 @@ effect of a role names its term in its transaction, so that a holder who only sl
 
 from collections.abc import Sequence
 
+from ringrift.bus.scribe import Scribe
+from ringrift.events.cluster import RoleTaken
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import LeaseLost, NotLeader
 from ringrift.kernel.value import Value
@@ -35,8 +37,10 @@ def takeable(
 class Roles:
     """The roles of one node."""
 
-    def __init__(self, node: str, store: Store, clock: Clock, wanted: Sequence[str], seconds: float) -> None:
-        self._node, self._store, self._clock = node, store, clock
+    def __init__(
+        self, node: str, store: Store, clock: Clock, wanted: Sequence[str], seconds: float, *, scribe: Scribe
+    ) -> None:
+        self._node, self._store, self._clock, self._scribe = node, store, clock, scribe
         self._wanted, self._seconds = tuple(wanted), seconds
         self._held: dict[str, Term] = {}
         self._watch = Watch()
@@ -54,7 +58,7 @@ class Roles:
         await tx.under(role, held.term)
 
     async def elect(self) -> None:
-        """Renew what we hold, take what is free."""
+        """Renew what we hold, take what is free, and say what we took."""
         start = self._clock.tick()  # trust counts from before the attempt: the store may have answered late
         held: dict[str, Term] = {}
         async with self._store.begin() as tx:
@@ -68,10 +72,13 @@ class Roles:
             others = [row for row in rows if row.holder and row.role not in held]
             things = [Seen(name=r.role, mark=(r.term << 32) + r.renewals, seconds=r.seconds) for r in others]
             overdue = [thing.name for thing in self._watch.overdue(things, start)]
+            said = []
             for role, over in takeable(rows, overdue, [r for r in self._wanted if r not in held]):
                 taken = await tx.hold(role, self._node, self._seconds, over)
                 if taken is not None:
                     held[role] = Term(term=taken.term, until=start + TRUST * self._seconds)
+                    said.append(RoleTaken(role=role, node=self._node, term=taken.term))
+            await tx.append([self._scribe.wrap(event, source="elect") for event in said])
         self._held = held
 
     async def resign(self) -> None:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from ringrift.cluster.activity import Doing
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.value import Value
 from ringrift.kernel.watch import Seen, Watch
@@ -22,6 +23,7 @@ class NodeRecord(Value):
     beat: int
     ephemeral: bool = False
     gone: bool = False
+    doing: Doing = Doing()
 
 
 class Roster:
@@ -42,9 +44,18 @@ class Roster:
             records = await view.scan(KIND, "", NODES_MAX)
         return [msgspec.json.decode(record.body, type=NodeRecord) for record in records]
 
+    @property
+    def patience_seconds(self) -> float:
+        """How long a node may be silent."""
+        return SILENT_BEATS * self._beat_seconds
+
+    async def look(self) -> tuple[list[NodeRecord], set[str]]:
+        """Everyone, and the ids of those who have not gone but fallen silent, on this observer's own clock."""
+        everyone = await self.everyone()
+        things = [Seen(name=n.id, mark=n.beat, seconds=self.patience_seconds) for n in everyone if not n.gone]
+        return everyone, {thing.name for thing in self._watch.overdue(things, self._clock.tick())}
+
     async def present(self) -> list[NodeRecord]:
         """Nodes whose beat has moved lately, on this observer's own clock; at first sight everybody counts."""
-        everyone = [node for node in await self.everyone() if not node.gone]
-        things = [Seen(name=n.id, mark=n.beat, seconds=SILENT_BEATS * self._beat_seconds) for n in everyone]
-        silent = {thing.name for thing in self._watch.overdue(things, self._clock.tick())}
-        return [node for node in everyone if node.id not in silent]
+        everyone, silent = await self.look()
+        return [node for node in everyone if not node.gone and node.id not in silent]

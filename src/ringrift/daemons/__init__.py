@@ -1,17 +1,34 @@
 """The duties of a node: one small file each, one tuple in start order."""
 
-from ringrift.daemons import beat, elect, fill, gauge, pipeline, redeliver, replicate, rescue, sweep, work
+from ringrift.daemons import (
+    alert,
+    beat,
+    elect,
+    feedback,
+    fill,
+    gauge,
+    pipeline,
+    redeliver,
+    replicate,
+    rescue,
+    sweep,
+    watch,
+    work,
+)
 from ringrift.supervision.spec import Daemon
 
 DAEMONS: tuple[Daemon, ...] = (
     beat.SPEC,
     elect.SPEC,
+    alert.SPEC,
     pipeline.SPEC,
+    feedback.SPEC,
     fill.SPEC,
     work.SPEC,
     rescue.SPEC,
     redeliver.SPEC,
     gauge.SPEC,
+    watch.SPEC,
     replicate.SPEC,
     sweep.SPEC,
 )

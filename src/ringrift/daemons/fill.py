@@ -1,5 +1,6 @@
 """Keeps self-play under way for every line that wants games."""
 
+from ringrift.bus.scribe import Scribe
 from ringrift.events import data, pipeline, selfplay, work
 from ringrift.events.base import Envelope, Event, LineEvent
 from ringrift.jobs import Play
@@ -13,7 +14,7 @@ from ringrift.work.desk import ask
 from ringrift.work.limits import may_fill
 
 
-async def fill(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, ids: Ids) -> None:
+async def fill(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, ids: Ids, scribe: Scribe) -> None:
     """Top up the Play jobs of the line that *event* belongs to, or of all lines."""
     if isinstance(event, LineEvent):
         line = await load(tx, event.variant)
@@ -31,7 +32,8 @@ async def fill(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, ids:
             under_way = tally.get((Play.kind(), "ready"), 0) + tally.get((Play.kind(), "claimed"), 0)
             line, jobs = top_up(line, under_way, policy)
             await save(tx, line)
-            await ask(tx, jobs, ids, envelope.time)
+            # Each begins a story of its own: what comes of one leads to the next, and one story would never end.
+            await ask(tx, jobs, ids, envelope.time, scribe=scribe, context="")
 
 
 # Whatever ends a Play job or opens a gate is in this list, so the queue can never run dry unseen.  The line's own moves

@@ -3,7 +3,7 @@
 from ringrift.bus.scribe import Scribe
 from ringrift.events import data, evaluation, model, selfplay, training, work
 from ringrift.events.base import Envelope, LineEvent
-from ringrift.events.pipeline import Opened
+from ringrift.events.pipeline import Opened, Requested
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import Policy
@@ -31,7 +31,7 @@ SPEC = Daemon(
     name="pipeline",
     run=pipeline,
     on=(
-        Opened, selfplay.BatchFinished, data.Synced, data.Exported, training.Finished, model.Verified,
+        Opened, Requested, selfplay.BatchFinished, data.Synced, data.Exported, training.Finished, model.Verified,
         evaluation.BlocksPlayed, model.Distributed, work.Buried,
     ),
     role="pipeline",

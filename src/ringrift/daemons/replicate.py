@@ -1,5 +1,6 @@
 """Asks for a copy of every blob that a line needs and that has too few."""
 
+from ringrift.bus.scribe import Scribe
 from ringrift.cluster.leadership import Roles
 from ringrift.cluster.roster import Roster
 from ringrift.jobs import STAGE, Sync
@@ -14,7 +15,9 @@ from ringrift.sync.ledger import holders
 from ringrift.work.desk import ask
 
 
-async def replicate(*, store: Store, roster: Roster, roles: Roles, replicas: Replicas, ids: Ids, clock: Clock) -> None:
+async def replicate(
+    *, store: Store, roster: Roster, roles: Roles, replicas: Replicas, ids: Ids, scribe: Scribe, clock: Clock
+) -> None:
     """Look once.  A blob that nobody present holds is not asked for: whoever needs it will find out and say so."""
     present = {node.id for node in await roster.present()}
     copies = min(replicas.copies_min, len(present))
@@ -32,7 +35,7 @@ async def replicate(*, store: Store, roster: Roster, roles: Roles, replicas: Rep
     if thin:
         async with store.begin() as tx:
             await roles.check("replicate", tx)
-            await ask(tx, thin, ids, clock.now())
+            await ask(tx, thin, ids, clock.now(), scribe=scribe)
 
 
 SPEC = Daemon(

@@ -18,6 +18,9 @@ PRIOR_BLOCKS = 4
 """Blocks' worth of a plain coin's variance: keeps the first few equal results from looking like certainty."""
 
 
+ELO_MAX = 800.0
+
+
 class Outcome(Value):
     """What the test says: *decided* is None while it goes on."""
 
@@ -33,6 +36,15 @@ class Outcome(Value):
 def expected(elo: float, players: int) -> float:
     """The expected score of one seat that is *elo* stronger than its *players* - 1 equal opponents."""
     return 1.0 / (1.0 + (players - 1) * math.pow(10.0, -elo / 400.0))
+
+
+def elo(score: float, players: int) -> float:
+    """How much stronger a seat with *score* is than its *players* - 1 equal opponents: what :func:`expected` undoes.
+
+    Capped, because a score of 0 or 1 says only that it is a lot.
+    """
+    score = min(max(score, 1e-9), 1 - 1e-9)
+    return max(min(400.0 * math.log10(score * (players - 1) / (1.0 - score)), ELO_MAX), -ELO_MAX)
 
 
 def bounds(gate: Gate) -> tuple[float, float]:

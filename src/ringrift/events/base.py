@@ -12,6 +12,10 @@ class Event(Value):
     """
 
     VERSION: ClassVar[int] = 1
+    SCOPE: ClassVar[str] = "log"
+    """*log*: durable, for everybody.  *memory*: skips the log and reaches those who listen in this process, now."""
+    KEEP: ClassVar[str] = "story"
+    """How long the log keeps it: *story* for long, *detail* for less."""
 
     @classmethod
     def name(cls) -> str:
@@ -25,6 +29,12 @@ class LineEvent(Event):
     """An event of one variant's line."""
 
     variant: str
+
+
+class MemoryEvent(Event):
+    """An event that is worth nothing a moment later: heartbeats, progress."""
+
+    SCOPE: ClassVar[str] = "memory"
 
 
 class Unknown(Value):
@@ -49,3 +59,5 @@ class Envelope(Value):
     correlation: str = ""
     cause: str = ""
     trace: str = ""
+    depth: int = 0
+    """How many events in a row caused each other up to this one, without any work in between."""

@@ -4,7 +4,24 @@ import re
 
 import msgspec
 
-from ringrift.events import daemon, data, edge, evaluation, model, node, pipeline, selfplay, training, work
+from ringrift.events import (
+    alert,
+    cluster,
+    custom,
+    daemon,
+    data,
+    edge,
+    evaluation,
+    health,
+    letter,
+    model,
+    node,
+    pipeline,
+    reader,
+    selfplay,
+    training,
+    work,
+)
 from ringrift.events.base import Event, Unknown
 from ringrift.kernel.errors import InvalidPayload, TooLarge
 from ringrift.kernel.ids import check_name
@@ -12,26 +29,61 @@ from ringrift.kernel.ids import check_name
 EVENTS: tuple[type[Event], ...] = (
     pipeline.Opened,
     pipeline.Moved,
+    pipeline.Requested,
+    pipeline.Overdue,
     selfplay.BatchFinished,
     data.Synced,
     data.Lost,
+    data.Corrupted,
     data.Exported,
     training.Finished,
     evaluation.BlocksPlayed,
+    evaluation.Finished,
+    evaluation.VelocityChanged,
+    evaluation.Plateaued,
     model.Verified,
     model.Promoted,
     model.Rejected,
     model.Distributed,
+    work.Enqueued,
+    work.Started,
+    work.Progressed,
+    work.Finished,
+    work.Failed,
     work.Buried,
     work.Rescued,
     work.PressureChanged,
     node.Joined,
     node.Left,
+    node.Lost,
+    node.Recovered,
+    cluster.RoleTaken,
+    daemon.Started,
+    daemon.Stopped,
     daemon.Failed,
+    daemon.Cleared,
+    health.Changed,
+    letter.Changed,
+    reader.Lapsed,
+    reader.Forgotten,
+    alert.Raised,
+    alert.Cleared,
+    custom.Said,
 )
 
-# Said for people: shown by `ringrift status` and the live view of `ringrift run`; no part of ours reacts to them.
-FOR_PEOPLE: frozenset[type[Event]] = frozenset({daemon.Failed, node.Joined, node.Left})
+# Said for people: shown by `ringrift status`, `ringrift events` and the live view of `ringrift run`; no part of ours
+# reacts to them.
+FOR_PEOPLE: frozenset[type[Event]] = frozenset({
+    cluster.RoleTaken, custom.Said, evaluation.VelocityChanged, model.Rejected, work.Enqueued, work.Rescued,
+})  # fmt: skip
+
+# What the loop acts on or what decisions rest on.  It counts only from work under a lease and from the loop itself:
+# whoever says it from outside, by name, is heard by those who listen to that name and moves nothing.
+EVIDENCE: frozenset[type[Event]] = frozenset({
+    selfplay.BatchFinished, data.Synced, data.Lost, data.Exported, training.Finished, evaluation.BlocksPlayed,
+    evaluation.Finished, model.Verified, model.Promoted, model.Rejected, model.Distributed, work.Buried,
+    work.PressureChanged, pipeline.Moved,
+})  # fmt: skip
 
 _BY_NAME = {event.name(): event for event in EVENTS}
 _DECODERS = {name: msgspec.json.Decoder(event) for name, event in _BY_NAME.items()}

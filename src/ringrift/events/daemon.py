@@ -1,6 +1,23 @@
 """What happened to daemons."""
 
-from ringrift.events.base import Event
+from ringrift.events.base import Event, MemoryEvent
+
+
+class Started(MemoryEvent, tag="daemon.started"):
+    """A daemon began its duty, for the first time or again after a failure."""
+
+    daemon: str
+    node: str
+    failures: int = 0
+    """Recent ones, within its restart budget."""
+
+
+class Stopped(MemoryEvent, tag="daemon.stopped"):
+    """A daemon ended, because it was asked to or with an error after which it is started again."""
+
+    daemon: str
+    node: str
+    error: str = ""
 
 
 class Failed(Event, tag="daemon.failed"):
@@ -11,3 +28,10 @@ class Failed(Event, tag="daemon.failed"):
     error: str
     times: int
     seconds: float
+
+
+class Cleared(Event, tag="daemon.cleared"):
+    """A daemon that had been given up was started again by hand."""
+
+    daemon: str
+    node: str

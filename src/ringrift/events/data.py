@@ -1,6 +1,6 @@
 """What happened to files."""
 
-from ringrift.events.base import LineEvent
+from ringrift.events.base import Event, LineEvent
 
 
 class Synced(LineEvent, tag="data.synced"):
@@ -16,6 +16,13 @@ class Lost(LineEvent, tag="data.lost"):
 
     blob: str
     reason: str
+
+
+class Corrupted(Event, tag="data.corrupted"):
+    """A copy of a blob no longer matched its hash; it was set aside and counts no more."""
+
+    blob: str
+    node: str
 
 
 class Exported(LineEvent, tag="data.exported"):

@@ -18,3 +18,32 @@ class BlocksPlayed(LineEvent, tag="evaluation.blocks_played"):
     champion: str
     blocks: tuple[Played, ...]
     node: str
+
+
+class Finished(LineEvent, tag="evaluation.finished"):
+    """The match between a candidate and the champion is decided."""
+
+    candidate: str
+    champion: str
+    blocks: int
+    score: float
+    elo: float
+    """Of the candidate over the champion, as the blocks say."""
+    promoted: bool
+
+
+class VelocityChanged(LineEvent, tag="evaluation.velocity_changed"):
+    """A line gains strength at another pace than before: *rising*, *steady* or *flat*."""
+
+    trend: str
+    before: str
+    elo_per_hour: float
+    matches: int
+    """Decided matches that this rests on."""
+
+
+class Plateaued(LineEvent, tag="evaluation.plateaued"):
+    """Many candidates in a row were rejected: the line no longer gets stronger by itself."""
+
+    rejections: int
+    since: float

@@ -14,3 +14,18 @@ class Moved(LineEvent, tag="pipeline.moved"):
 
     stage: str
     before: str
+
+
+class Requested(LineEvent, tag="pipeline.requested"):
+    """Somebody asked for a stage out of turn.  The gates decide, and their verdict is kept."""
+
+    stage: str
+    reason: str = ""
+
+
+class Overdue(LineEvent, tag="pipeline.overdue"):
+    """A line has been in one stage for longer than that stage should take."""
+
+    stage: str
+    seconds: float
+    limit: float

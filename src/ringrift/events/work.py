@@ -1,6 +1,59 @@
 """What happened to jobs."""
 
-from ringrift.events.base import Event, LineEvent
+from typing import ClassVar
+
+from ringrift.events.base import Event, LineEvent, MemoryEvent
+
+
+class Enqueued(LineEvent, tag="work.enqueued"):
+    """Jobs of one kind were asked for."""
+
+    KEEP: ClassVar[str] = "detail"
+
+    kind: str
+    jobs: tuple[str, ...]
+
+
+class Started(MemoryEvent, tag="work.started"):
+    """A node began a job that it had claimed."""
+
+    job: str
+    kind: str
+    variant: str
+    node: str
+    attempts: int
+
+
+class Progressed(MemoryEvent, tag="work.progressed"):
+    """A job has come further; *done* goes from 0 to 1."""
+
+    job: str
+    kind: str
+    variant: str
+    node: str
+    done: float
+    metrics: dict[str, float] = {}
+
+
+class Finished(MemoryEvent, tag="work.finished"):
+    """A node finished a job; what came of it is an event of its own."""
+
+    job: str
+    kind: str
+    variant: str
+    node: str
+    seconds: float
+
+
+class Failed(MemoryEvent, tag="work.failed"):
+    """A try of a job ended without a result: the job is tried again, buried, or was given back."""
+
+    job: str
+    kind: str
+    variant: str
+    node: str
+    error: str
+    again: bool = True
 
 
 class Buried(LineEvent, tag="work.buried"):

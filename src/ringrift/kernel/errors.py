@@ -5,9 +5,10 @@ RingriftError
 ├── LeaseLost         work, leadership and locks alike
 ├── NotLeader
 ├── TransferError     Corrupt · NoRoute · NodeAway · NoRoom
+├── DeliveryError     TimedOut
 ├── SupervisionError  Unbound · GaveUp
 ├── WorkError         JobFailed · ChildDied
-├── InputError        InvalidPayload · TooLarge · TooDeep · InvalidId · IdConflict · InvalidWork
+├── InputError        InvalidPayload · TooLarge · TooDeep · InvalidId · IdConflict · InvalidWork · LoopDetected
 ├── Backpressure
 ├── UnknownName       event, job, daemon, variant, workload, setting
 ├── MissingExtra
@@ -45,7 +46,8 @@ class Overtaken(StoreError):
 
     def __init__(self, reader: str, expected: int, found: int | None) -> None:
         self.reader, self.expected, self.found = reader, expected, found
-        super().__init__(f"reader {reader!r} expected to stand at {expected}, but stands at {found}")
+        where = "has lapsed: `ringrift readers forget` lets it start anew" if found is None else f"stands at {found}"
+        super().__init__(f"reader {reader!r} expected to stand at {expected}, but {where}")
 
 
 class SchemaTooNew(StoreError):
@@ -118,6 +120,18 @@ class NoRoom(TransferError):
     def __init__(self, where: str) -> None:
         self.where = where
         super().__init__(f"no room left at {where}: free some space and try again")
+
+
+class DeliveryError(RingriftError):
+    """An event could not be delivered."""
+
+
+class TimedOut(DeliveryError):
+    """A handler took longer than it may."""
+
+    def __init__(self, reader: str, seconds: float) -> None:
+        self.reader, self.seconds = reader, seconds
+        super().__init__(f"{reader} took longer than {seconds:g} s")
 
 
 class SupervisionError(RingriftError):
@@ -210,6 +224,14 @@ class InvalidWork(InputError):
     def __init__(self, field: str, value: object, limit: str) -> None:
         self.field, self.value, self.limit = field, value, limit
         super().__init__(f"job field {field} = {value!r} is out of range ({limit})")
+
+
+class LoopDetected(InputError):
+    """An event was to be said because of itself, over and over."""
+
+    def __init__(self, name: str, limit: int) -> None:
+        self.name, self.limit = name, limit
+        super().__init__(f"event {name} would be number {limit + 1} in a row that cause each other: a loop")
 
 
 class Backpressure(RingriftError):

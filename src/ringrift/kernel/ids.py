@@ -27,6 +27,7 @@ class Ids:
     def __init__(self, clock: Clock, rng: Random) -> None:
         self._clock = clock
         self._maker = _base32(rng.getrandbits(40), 8)
+        self._trace = f"{rng.getrandbits(64) | 1:016x}"
         self._count = 0
         self._moment, self._prefix = -1, ""
 
@@ -37,6 +38,11 @@ class Ids:
             self._moment, self._prefix = moment, _base32(moment, 10) + self._maker
         self._count = count = (self._count + 1) & _COUNT_MASK
         return self._prefix + _PAIRS[count >> 20] + _PAIRS[(count >> 10) & 1023] + _PAIRS[count & 1023]
+
+    def trace(self) -> str:
+        """A new trace id as W3C wants it, 32 hexadecimal digits: half of it is this maker's."""
+        self._count = count = (self._count + 1) & _COUNT_MASK
+        return f"{self._trace}{self._moment & 0xFFFFFFFF:08x}{count:08x}"
 
 
 def check_id(what: str, value: str) -> str:

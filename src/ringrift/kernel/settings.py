@@ -43,11 +43,14 @@ class StoreSettings(Value, forbid_unknown_fields=True):
     """Transactions that may wait for their turn; one more gets Backpressure."""
     log_events_max: int = 200_000
     """Events kept in the log beyond what durable readers still need."""
+    detail_events_max: int = 20_000
+    """Events behind which those that tell details are dropped already."""
 
     def __post_init__(self) -> None:
         within("store.tx_seconds_max", self.tx_seconds_max, 0.05, 60)
         within("store.waiting_max", self.waiting_max, 1, 1_000_000)
         within("store.log_events_max", self.log_events_max, 100, 1e9)
+        within("store.detail_events_max", self.detail_events_max, 100, 1e9)
 
 
 class BlobSettings(Value, forbid_unknown_fields=True):
@@ -64,11 +67,33 @@ class BusSettings(Value, forbid_unknown_fields=True):
     poll_seconds: float = 1.0
     redeliver_seconds: float = 10.0
     redelivery: Backoff = Backoff(first_seconds=60.0, seconds_max=3600.0, tries=5)
+    lapse_seconds: float = 7 * 86_400.0
+    """How long an event may wait for a reader that does not move before the reader holds the log no more."""
+    lapse_seen_seconds: float = 3600.0
+    """How long somebody must have watched it stand still: a clock that jumps lets nobody lapse."""
+    handler_seconds_max: float = 600.0
+    """How long a handler may take for one event (RINGRIFT_EVENT_HANDLER_TIMEOUT)."""
+    queue_max: int = 10_000
+    """Events that may wait for one live subscriber; one that is further behind reads the log itself."""
+    threads_max: int = 8
+    """Plain functions that may run at once."""
+    strict: bool = False
+    """Refuse events whose name nobody knows (RINGRIFT_EVENT_VALIDATION_STRICT)."""
+    window_seconds: float = 30.0
+    """How long the same words from the same source and node, said without an id, count as one event."""
+    window_events_max: int = 2000
 
     def __post_init__(self) -> None:
+        within("bus.handler_seconds_max", self.handler_seconds_max, 0.05, 86_400)
+        within("bus.queue_max", self.queue_max, 1, 1e7)
+        within("bus.threads_max", self.threads_max, 1, 1024)
+        within("bus.window_seconds", self.window_seconds, 0.01, 86_400)
+        within("bus.window_events_max", self.window_events_max, 1, 1e7)
         within("bus.batch", self.batch, 1, 10_000)
         within("bus.poll_seconds", self.poll_seconds, 0.01, 60)
         within("bus.redeliver_seconds", self.redeliver_seconds, 0.05, 3600)
+        within("bus.lapse_seconds", self.lapse_seconds, 60, 3650 * 86_400)
+        within("bus.lapse_seen_seconds", self.lapse_seen_seconds, 1, 30 * 86_400)
 
 
 class ClusterSettings(Value, forbid_unknown_fields=True):
@@ -77,10 +102,13 @@ class ClusterSettings(Value, forbid_unknown_fields=True):
     beat_seconds: float = 5.0
     elect_seconds: float = 3.0
     role_seconds: float = 15.0
+    watch_seconds: float = 5.0
+    """Between looks for lines that take too long, nodes that fell silent and readers that stand still."""
 
     def __post_init__(self) -> None:
         within("cluster.beat_seconds", self.beat_seconds, 0.05, 600)
         within("cluster.elect_seconds", self.elect_seconds, 0.05, 200)
+        within("cluster.watch_seconds", self.watch_seconds, 0.05, 3600)
         # The holder trusts itself for two thirds of the time, so it must renew well within that.
         within("cluster.role_seconds", self.role_seconds, 3 * self.elect_seconds, 600)
 
@@ -134,6 +162,27 @@ class Gate(Value, forbid_unknown_fields=True):
             raise SettingsError("policy.gate.elo_1", self.elo_1, f"must be above elo_0 = {self.elo_0:g}")
 
 
+class StageLimits(Value, forbid_unknown_fields=True):
+    """How long a line may stay in a stage before it is overdue.  A resting line may rest for ever."""
+
+    starting_seconds_max: float = 24 * 3600.0
+    collecting_seconds_max: float = 6 * 3600.0
+    exporting_seconds_max: float = 3600.0
+    training_seconds_max: float = 24 * 3600.0
+    verifying_seconds_max: float = 3600.0
+    evaluating_seconds_max: float = 48 * 3600.0
+    distributing_seconds_max: float = 3600.0
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            within(f"policy.stages.{name}", getattr(self, name), 1, 365 * 86_400)
+
+    def of(self, stage: str) -> float | None:
+        """The limit of *stage*, if it has one."""
+        limit: float | None = getattr(self, f"{stage}_seconds_max", None)
+        return limit
+
+
 class Policy(Value, forbid_unknown_fields=True):
     """What the loop does with each variant."""
 
@@ -148,6 +197,9 @@ class Policy(Value, forbid_unknown_fields=True):
     gate: Gate = Gate()
     iterations_max: int | None = None
     """Promotions after which a line rests; None = never."""
+    stages: StageLimits = StageLimits()
+    plateau_rejections: int = 8
+    """Candidates rejected in a row after which a line is said to be on a plateau."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -157,6 +209,7 @@ class Policy(Value, forbid_unknown_fields=True):
         within("policy.play_jobs_open", self.play_jobs_open, 1, 10_000)
         within("policy.blocks_per_job", self.blocks_per_job, 1, 256)  # their scores must fit into one event
         within("policy.match_jobs_open", self.match_jobs_open, 1, 1000)
+        within("policy.plateau_rejections", self.plateau_rejections, 2, 10_000)
         if self.iterations_max is not None:
             within("policy.iterations_max", self.iterations_max, 1, 1e9)
         if len(set(self.variants)) != len(self.variants):
@@ -187,6 +240,32 @@ class SweepSettings(Value, forbid_unknown_fields=True):
         within("sweep.log_files_max", self.log_files_max, 1, 100)
 
 
+class TraceSettings(Value, forbid_unknown_fields=True):
+    """What becomes of spans: how long deliveries, jobs and one's own code took, and in which story."""
+
+    endpoint: str = ""
+    """The OpenTelemetry collector they are sent to, e.g. http://127.0.0.1:4318 (OTEL_EXPORTER_OTLP_ENDPOINT)."""
+    debug: bool = False
+    """Write every span, event and delivery into the log (RINGRIFT_TRACE_DEBUG)."""
+    queue_max: int = 20_000
+    """Spans that may wait for the collector; further ones are dropped and counted."""
+    batch_max: int = 512
+    flush_seconds: float = 1.0
+    send_seconds_max: float = 10.0
+    """How long the collector may take for one batch, with all tries."""
+    stop_seconds_max: float = 2.0
+    """How long a node that stops waits for its last spans to be taken."""
+
+    def __post_init__(self) -> None:
+        if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
+            raise SettingsError("trace.endpoint", self.endpoint, "must begin with http:// or https://")
+        within("trace.queue_max", self.queue_max, 1, 1e7)
+        within("trace.batch_max", self.batch_max, 1, 100_000)
+        within("trace.flush_seconds", self.flush_seconds, 0.01, 600)
+        within("trace.send_seconds_max", self.send_seconds_max, 0.05, 600)
+        within("trace.stop_seconds_max", self.stop_seconds_max, 0, 600)
+
+
 class Settings(Value, forbid_unknown_fields=True):
     """The whole tree."""
 
@@ -199,6 +278,7 @@ class Settings(Value, forbid_unknown_fields=True):
     policy: Policy = Policy()
     replicas: Replicas = Replicas()
     sweep: SweepSettings = SweepSettings()
+    trace: TraceSettings = TraceSettings()
 
     @classmethod
     def local(cls, home: str | Path = "data", *, node: str = "local") -> "Settings":

@@ -17,6 +17,13 @@ def acked_are_stored(acked: Iterable[str], stored: Collection[str]) -> list[str]
     return [f"I1: acknowledged event {id} is not stored" for id in acked if id not in stored]
 
 
+def acked_are_handled(acked: Iterable[str], handled: Mapping[str, Collection[str]]) -> list[str]:
+    """I2 for handlers: every acknowledged event is delivered at least once, each time under the same key."""
+    never = [f"I2: event {id} never reached the handler" for id in acked if id not in handled]
+    twice = [f"I2: event {id} was handled under {len(keys)} keys" for id, keys in handled.items() if len(keys) > 1]
+    return never + twice
+
+
 def acked_are_settled(acked: Iterable[str], effects: Mapping[str, int], parked: Collection[str]) -> list[str]:
     """I2 and I8: what was acknowledged reached the reader, or is a dead letter that says why."""
     return [f"I2: event {id} reached nobody" for id in acked if id not in effects and id not in parked]

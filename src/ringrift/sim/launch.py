@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import cast
 
+from ringrift.bus import trace
 from ringrift.kernel.errors import ChildDied, JobFailed
 from ringrift.kernel.value import Value
 from ringrift.sim.blobs import MemoryBlobs
@@ -42,6 +43,7 @@ class Context:
 
     def __init__(self, blobs: MemoryBlobs) -> None:
         self._blobs = blobs
+        self.traceparent = trace.traceparent()
 
     def open_input(self, blob: str) -> Path:
         return cast("Path", MemoryFile(self._blobs.open(blob)))

@@ -13,6 +13,8 @@ from ringrift.supervision.spec import Daemon
 VARIANT = "probe_2p"
 EFFECT = "effect"
 EVERY_SECONDS = 0.6
+HANDLING_SECONDS = 0.003
+HANDLER = "probe_handler"
 POISON, SOUR = "poison", "sour"
 """A poisoned probe fails until it is cured by hand; a sour one fails the first time."""
 
@@ -24,6 +26,8 @@ class Ledger:
         self.tried: list[str] = []
         self.acked: list[str] = []
         self.tasted: set[str] = set()
+        self.handled: dict[str, set[str]] = {}
+        """Probes that the durable handler was called with, and the keys that came with each."""
         self.cured = False
         self.resting = False
         self.log: Callable[[str], None] = lambda _: None
@@ -62,3 +66,9 @@ class Ledger:
             raise ValueError("sour")
         before = int((await tx.get(EFFECT, [envelope.id])).get(envelope.id, b"0"))
         await tx.put([Put(kind=EFFECT, id=envelope.id, body=str(before + 1).encode())])
+
+    async def handle(self, event: Event, envelope: Envelope, key: str) -> None:
+        """The durable handler: an effect in the world, outside every transaction, that may be cut off by a kill."""
+        if isinstance(event, Lost) and event.variant == VARIANT:
+            self.handled.setdefault(envelope.id, set()).add(key)
+            await asyncio.sleep(HANDLING_SECONDS)

@@ -120,6 +120,10 @@ async def _judge(world: World) -> list[str]:
         if name != "n1":
             await world.stop(name)
     letters = await _replay_all(world)
+    for _ in range(int(HEAL_SECONDS_MAX)):
+        if not checks.acked_are_handled(world.probes.acked, world.probes.handled):
+            break
+        await asyncio.sleep(1.0)
     await world.stop("n1")
     history = await world.ask(_history)
     assert history is not None, "the store cannot be read any more"
@@ -128,6 +132,7 @@ async def _judge(world: World) -> list[str]:
     return [
         *checks.acked_are_stored(probes.acked, history["stored"] | letters),
         *checks.acked_are_settled(probes.acked, effects, letters),
+        *checks.acked_are_handled(probes.acked, probes.handled),
         *checks.effects_are_single(effects),
         *checks.nothing_is_invented(effects, set(probes.tried)),
         *checks.readers_only_advance(history["advanced"]),
@@ -152,7 +157,7 @@ async def _replay_all(world: World) -> set[str]:
     await world.until(lambda: node.roles.holds("pipeline"), 20.0, "leading the pipeline")
     for letter in dead:
         await dead_letters.replay(node.store, node.router.courier, reader, letter.position)
-        again = await node.router.courier.again(reader, letter)
+        [again] = await node.router.courier.again(reader, [letter])
         if again.state != "done":
             still.add(names[letter.position])
     return still

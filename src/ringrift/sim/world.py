@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 
 from ringrift.blobs.ports import Blobs
+from ringrift.events.data import Lost
 from ringrift.events.pipeline import Opened
 from ringrift.harness import Member, settings_of
 from ringrift.kernel.backoff import Backoff
@@ -30,7 +31,7 @@ from ringrift.sim.blobs import MemoryBlobs
 from ringrift.sim.disk import Disk
 from ringrift.sim.launch import SimLaunch, Temper
 from ringrift.sim.loop import SimLoop
-from ringrift.sim.probe import Ledger
+from ringrift.sim.probe import HANDLER, Ledger
 from ringrift.sim.recording import RecordingStore
 from ringrift.store.open import open_store
 
@@ -131,6 +132,8 @@ class World:
             self.nodes[name] = node
             self.say(f"{name} is ready")
             await node.router.publish(Opened(variant="hex8_2p", workload="fake"), id="opened-hex8")
+            if name == MEMBERS[0].id:
+                node.router.handle(Lost, self.probes.handle, name=HANDLER, from_start=True)
             probing = asyncio.get_running_loop().create_task(self.probes.publish_forever(name, node.router, life))
             await self.stopping[name].wait()
             probing.cancel()

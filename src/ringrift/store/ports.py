@@ -25,6 +25,8 @@ class Wanted(Value):
     priority: int = 40
     node: str | None = None
     time: float = 0.0
+    context: str = ""
+    """The story it belongs to; whoever does it gets it back."""
 
 
 class Lease(Value):
@@ -41,6 +43,7 @@ class Lease(Value):
     seconds: float
     attempts: int
     outputs: bytes = b"[]"
+    context: str = ""
 
 
 class Held(Value):
@@ -129,6 +132,16 @@ class Delivery(Value):
     last: float
 
 
+class ReaderRow(Value):
+    """A durable reader: where it stands, how many events wait for it, and the time of the oldest of them."""
+
+    reader: str
+    position: int
+    lapsed: bool
+    behind: int
+    since: float | None
+
+
 class Reads(Protocol):
     """What can be asked of the store.  Every answer is bounded."""
 
@@ -137,6 +150,15 @@ class Reads(Protocol):
 
     async def envelopes(self, ids: Sequence[str]) -> Sequence[Envelope]:
         """The events with these ids, in the order of their positions."""
+
+    async def story(self, trace: str, limit: int) -> Sequence[Envelope]:
+        """Up to *limit* events of one trace, in order."""
+
+    async def before(self, time: float) -> int:
+        """The position before the first event that is not older than *time*; the newest if all are."""
+
+    async def readers(self) -> Sequence[ReaderRow]:
+        """Every durable reader, with what waits for it."""
 
     async def places(self) -> Mapping[str, int]:
         """Every durable reader and the position it has taken in."""
@@ -173,6 +195,9 @@ class Reads(Protocol):
 class Tx(Reads, Protocol):
     """What a transaction can write."""
 
+    def apart(self) -> AbstractAsyncContextManager[None]:
+        """A part of the transaction that fails alone: if its body raises, what it wrote is undone and no more."""
+
     async def append(self, envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
         """Append to the log; the same id and body again is the first one.  Raises IdConflict."""
 
@@ -180,7 +205,13 @@ class Tx(Reads, Protocol):
         """Move *reader* from *old* to *new*.  Raises Overtaken if it stands elsewhere."""
 
     async def enrol(self, reader: str, at: int) -> int:
-        """The place of *reader*, which starts at *at* if it is new."""
+        """The place of *reader*, which starts at *at* if it is new.  Raises Overtaken if it has lapsed."""
+
+    async def lapse(self, readers: Sequence[tuple[str, int]]) -> None:
+        """Let these readers, if they still stand there, hold the log no more: until forgotten they cannot read on."""
+
+    async def forget(self, reader: str) -> int:
+        """Forget a reader and its letters; how many letters that were.  Raises UnknownName."""
 
     async def park(self, deliveries: Sequence[Delivery]) -> None:
         """Write down deliveries in their new state."""
@@ -227,8 +258,10 @@ class Tx(Reads, Protocol):
     async def link(self, links: Sequence[tuple[str, str]]) -> None:
         """Say that the first of each pair came from the second."""
 
-    async def compact(self, keep: int, limit: int) -> int:
+    async def compact(self, keep: int, limit: int, names: Collection[str] = ()) -> int:
         """Drop up to *limit* old events, keeping the last *keep* and all that a reader still needs; how many went.
+
+        With *names* only those go.  A reader that has lapsed keeps nothing.
 
         Settled deliveries of events that are gone go too, and free space is given back to the disk.
         """

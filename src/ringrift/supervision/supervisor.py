@@ -8,16 +8,18 @@ from typing import Any
 
 from ringrift.bus.delivery import Reader
 from ringrift.bus.router import Router
-from ringrift.events.daemon import Failed
+from ringrift.events.daemon import Cleared, Failed, Started, Stopped
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import GaveUp, NotLeader, SupervisionError, UnknownName, Unreachable, told
 from ringrift.kernel.health import Health
+from ringrift.kernel.watch import recent
 from ringrift.store.ports import Tx
 from ringrift.supervision import probe
 from ringrift.supervision.restart import Enough, judge
 from ringrift.supervision.spec import Daemon, in_order
 
 READY_SECONDS_MAX = 30.0
+ERROR_CHARACTERS_MAX = 500
 log = logging.getLogger(__name__)
 
 Holds = Callable[[str], bool]
@@ -41,6 +43,10 @@ class _Unit:
     def patience(self) -> float:
         """Seconds this daemon may go without progress: several ticks, or its own limit."""
         return max(self.spec.seconds_max, probe.LATE_TICKS * (self.seconds or 0.0))
+
+    def recent_failures(self, tick: float) -> tuple[float, ...]:
+        """Failures that still count: one that has worked long enough since is well again."""
+        return recent(self.failures, tick, self.spec.restart.seconds)
 
 
 class Supervisor:
@@ -97,9 +103,12 @@ class Supervisor:
     async def clear(self, name: str) -> None:
         """Forget the failures of a daemon and start it again: the only way back for one that was given up."""
         unit = self._unit(name)
+        given_up = unit.state == "failed"
         await self._stop([unit])
         unit.failures, unit.error, unit.progress = (), "", None
         await self._start(unit)
+        if given_up:
+            await self._router.publish(Cleared(daemon=name, node=self._node), source="supervisor")
 
     def health(self) -> list[Health]:
         """How every daemon is."""
@@ -108,7 +117,7 @@ class Supervisor:
             probe.judge(
                 probe.Seen(
                     name=name, state=unit.state, progress=unit.progress, started=unit.started, patience=unit.patience(),
-                    failures=len(unit.failures), error=unit.error,
+                    failures=len(unit.recent_failures(tick)), error=unit.error,
                 ),
                 tick,
             )
@@ -141,14 +150,21 @@ class Supervisor:
         """Run the body for ever; a failure is followed by a pause and another start, or by giving up."""
         try:
             while True:
+                failures = len(unit.recent_failures(self._clock.tick()))
+                self._router.tell(Started(daemon=unit.spec.name, node=self._node, failures=failures))
                 try:
                     await self._live(unit)
                 except Unreachable:
+                    raise
+                except asyncio.CancelledError:
+                    self._router.tell(Stopped(daemon=unit.spec.name, node=self._node))
                     raise
                 except Exception as wrong:
                     verdict = judge(unit.failures, self._clock.tick(), unit.spec.restart)
                     unit.failures, unit.error = verdict.failures, f"{type(wrong).__name__}: {wrong}"
                     log.warning("daemon %s failed: %s", unit.spec.name, unit.error, exc_info=wrong)
+                error = told(unit.error, ERROR_CHARACTERS_MAX)
+                self._router.tell(Stopped(daemon=unit.spec.name, node=self._node, error=error))
                 unit.ready.set()  # the others need not wait for one that fails
                 if isinstance(verdict, Enough):
                     await self._give_up(unit)
@@ -164,7 +180,11 @@ class Supervisor:
         unit.state = "failed"
         log.error("%s", GaveUp(unit.spec.name, rule.times, rule.seconds))
         said = Failed(
-            daemon=unit.spec.name, node=self._node, error=told(unit.error, 500), times=rule.times, seconds=rule.seconds
+            daemon=unit.spec.name,
+            node=self._node,
+            error=told(unit.error, ERROR_CHARACTERS_MAX),
+            times=rule.times,
+            seconds=rule.seconds,
         )
         await self._router.publish(said, source="supervisor")
 

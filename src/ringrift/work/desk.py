@@ -1,11 +1,12 @@
 """Desk: hands out jobs under leases, and takes results only from who holds the newest one."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ringrift import jobs
+from ringrift.bus import trace
 from ringrift.bus.scribe import Scribe
 from ringrift.events.base import Envelope, Event
-from ringrift.events.work import Buried
+from ringrift.events.work import Buried, Enqueued
 from ringrift.jobs import Job
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.clock import Clock
@@ -17,6 +18,8 @@ from ringrift.store.ports import Failure, Held, JobRow, Lease, Put, Store, Tx, W
 
 ERROR_CHARACTERS_MAX = 2000
 RETURNED_AT_ONCE_MAX = 1000
+TOLD_AT_ONCE_MAX = 1000
+"""Ids of new jobs in one event: they must fit into it."""
 
 
 class Made(Value):
@@ -32,6 +35,8 @@ class Done(Value):
 
     held: Held
     made: Made = Made()
+    context: str = ""
+    """The story that the job belongs to, as its lease has it."""
 
 
 class Fault(Value):
@@ -52,15 +57,36 @@ def pause_of(fault: Fault, backoff: Backoff) -> float | None:
     return backoff.delay(fault.lease.attempts) if fault.retry else None
 
 
-async def ask(tx: Tx, wanted: Sequence[Job], ids: Ids, now: float) -> Sequence[str]:
-    """Enqueue *wanted* in *tx*; the id of each, or of the live job with the same key.  Raises InvalidWork."""
-    return await tx.enqueue([
+async def ask(
+    tx: Tx, wanted: Sequence[Job], ids: Ids, now: float, *, scribe: Scribe, context: str = ""
+) -> Sequence[str]:
+    """Enqueue *wanted* in *tx* and say which are new; the id of each, or of the live job with the same key.
+
+    What comes of them belongs to the story of *context*; without one each begins its own.  Raises InvalidWork.
+    """
+    asked = [
         Wanted(
             id=ids.next(), kind=job.kind(), variant=job.variant, key=job.key, body=jobs.encode(job), time=now,
-            priority=job.priority, node=job.node,
+            priority=job.priority, node=job.node, context=context,
         )
         for job in wanted
-    ])  # fmt: skip
+    ]  # fmt: skip
+    alive = await tx.enqueue(asked)
+    said = enqueued([one for one, id in zip(asked, alive, strict=True) if one.id == id])
+    await tx.append([scribe.wrap(event, source="desk") for event in said])
+    return alive
+
+
+def enqueued(fresh: Sequence[Wanted]) -> list[Enqueued]:
+    """What is said of jobs that are new: one event for each variant and kind, more only if one could not hold them."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in fresh:
+        groups.setdefault((one.variant, one.kind), []).append(one.id)
+    return [
+        Enqueued(variant=variant, kind=kind, jobs=tuple(ids[first : first + TOLD_AT_ONCE_MAX]))
+        for (variant, kind), ids in groups.items()
+        for first in range(0, len(ids), TOLD_AT_ONCE_MAX)
+    ]
 
 
 class StoreDesk:
@@ -75,7 +101,8 @@ class StoreDesk:
     async def ask(self, wanted: Sequence[Job]) -> Sequence[str]:
         """Enqueue *wanted*."""
         async with self._store.begin() as tx:
-            return await ask(tx, wanted, self._ids, self._clock.now())
+            context = trace.written(trace.current())
+            return await ask(tx, wanted, self._ids, self._clock.now(), scribe=self._scribe, context=context)
 
     async def claim(self, kinds: Collection[str], limit: int) -> Sequence[Lease]:
         """Lease up to *limit* ready jobs of *kinds*: by priority, oldest first, pinned ones only on their node."""
@@ -98,7 +125,7 @@ class StoreDesk:
             await tx.finish([done.held for done in results])
             await tx.put([record for done in results for record in done.made.records])
             await tx.link([link for done in results for link in done.made.links])
-            said = await tx.append([self._scribe.wrap(e, source="desk") for done in results for e in done.made.events])
+            said = await tx.append([one for done in results for one in self._wrapped(done.made.events, done.context)])
         failpoint("desk.after_finish")
         return said
 
@@ -119,9 +146,18 @@ class StoreDesk:
                 for fault, pause in plans
             ])
         )  # fmt: skip
-        buried = [_buried(fault) for fault, pause in plans if pause is None and fault.lease.job in ended]
-        await tx.append([self._scribe.wrap(event, source="desk") for event in buried])
+        buried = [fault for fault, pause in plans if pause is None and fault.lease.job in ended]
+        await tx.append([one for fault in buried for one in self._wrapped([_buried(fault)], fault.lease.context)])
         return [fault.lease.job for fault, _ in plans if fault.lease.job in ended]
+
+    def buries(self, fault: Fault) -> bool:
+        """Whether a job that fails so is given up for good."""
+        return pause_of(fault, self._retry) is None
+
+    def _wrapped(self, events: Iterable[Event], context: str) -> list[Envelope]:
+        """*events* as part of the story that their job was asked in."""
+        with trace.within(trace.read(context)):
+            return [self._scribe.wrap(event, source="desk") for event in events]
 
     async def take_back(self, tx: Tx, rows: Sequence[JobRow], error: str, *, started: bool = True) -> Sequence[str]:
         """End the leases of *rows*, unless they were renewed since *rows* were read."""

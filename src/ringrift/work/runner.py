@@ -6,12 +6,15 @@ ours is killed.  On the way out running jobs are asked to end early, then killed
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ringrift import jobs
+from ringrift.bus import spans, trace
+from ringrift.events import work
+from ringrift.events.base import Event
 from ringrift.jobs import NODE_KINDS, Job
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import (
@@ -23,18 +26,21 @@ from ringrift.kernel.errors import (
     TransferError,
     UnknownName,
     Unreachable,
+    told,
 )  # fmt: skip
 from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.value import Value
 from ringrift.store.ports import Held, Lease
 from ringrift.work.crew import Crew
-from ringrift.work.desk import Done, Fault, Made, StoreDesk
+from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, Made, StoreDesk
 from ringrift.work.launch.ports import Word, Worker
 from ringrift.workload.api import JobResult
 
 RENEWALS_PER_LEASE = 3
 TRUST = 2 / 3
 """Share of its lease after which a silent holder stops by itself: the taker waits for all of it."""
+TELL_SECONDS = 1.0
+"""Between two tellings of how far a job is: a worker may report much more often."""
 log = logging.getLogger(__name__)
 
 Moved = Callable[[], None]
@@ -42,6 +48,7 @@ Stage = Callable[[Sequence[str], "Checkpoint | None", Moved], Awaitable[None]]
 Move = Callable[[Job, Moved], Awaitable[Made]]
 Conclude = Callable[[Job, JobResult], Made]
 Wait = Callable[[float], Awaitable[None]]
+Tell = Callable[[Event], object]
 
 
 class Checkpoint(Value):
@@ -62,8 +69,11 @@ class Task:
 
     def __init__(self, lease: Lease, job: Job, tick: float) -> None:
         self.lease, self.job = lease, job
-        self.heard, self.renewed = tick, tick
+        self.began = self.heard = self.renewed = tick
         self.progress = 0.0
+        self.metrics: Mapping[str, float] = {}
+        self.told: tuple[float, Mapping[str, float]] = (0.0, {})
+        self.told_at = tick
         self.checkpoint: str | None = None
         self.worker: Worker | None = None
         self.running: asyncio.Task[None] | None = None
@@ -80,7 +90,15 @@ class Task:
     def hear(self, word: Word, tick: float) -> None:
         """Take in what the worker says: any word is a sign of progress."""
         self.heard, self.progress = tick, min(max(word.done, 0.0), 1.0)
+        self.metrics = word.metrics or self.metrics
         self.checkpoint = word.checkpoint or self.checkpoint
+
+    def is_further(self, tick: float) -> bool:
+        """Whether it has come further since that was last told, and it is time to tell again."""
+        if tick - self.told_at < TELL_SECONDS or self.told == (self.progress, self.metrics):
+            return False
+        self.told, self.told_at = (self.progress, self.metrics), tick
+        return True
 
     def outputs(self, node: str) -> bytes | None:
         """The partial outputs to register under the fence, so that the next holder can go on from them."""
@@ -92,11 +110,12 @@ class Runner:
 
     def __init__(
         self, node: str, desk: StoreDesk, crew: Crew, clock: Clock, settings: WorkSettings, kinds: Collection[str], *,
-        stage: Stage, move: Move, conclude: Conclude, wait: Wait,
+        stage: Stage, move: Move, conclude: Conclude, wait: Wait, tell: Tell,
     ) -> None:  # fmt: skip
         self._node, self._desk, self._crew, self._clock = node, desk, crew, clock
         self._settings, self._kinds = settings, kinds
         self._stage, self._move, self._conclude, self._wait = stage, move, conclude, wait
+        self._tell = tell
         self._tasks: dict[str, Task] = {}
         self.draining = False
 
@@ -125,26 +144,32 @@ class Runner:
             return
         task = Task(lease, job, self._clock.tick())
         self._tasks[lease.job] = task
+        self._tell(work.Started(**self._about(lease), attempts=lease.attempts))
         task.running = asyncio.get_running_loop().create_task(self._do(task), name=f"{self._node}:{lease.key}")
 
     async def _do(self, task: Task) -> None:
         """Do one job and settle its lease, whatever happens."""
         try:
-            async with asyncio.timeout(self._settings.deadline_seconds):
-                made = await self._result(task)
-            held = Held(job=task.lease.job, fence=task.lease.fence)
-            await self._desk.finish([Done(held=held, made=made)])
+            with spans.doing(task.lease):
+                async with asyncio.timeout(self._settings.deadline_seconds):
+                    made = await self._result(task)
+                held = Held(job=task.lease.job, fence=task.lease.fence)
+                await self._desk.finish([Done(held=held, made=made, context=trace.written(trace.current()))])
+                self._tell(work.Finished(**self._about(task.lease), seconds=self._clock.tick() - task.began))
         except LeaseLost:
             log.info("%s: somebody else holds %s now", self._node, task.lease.key)
+            self._tell_failed(task.lease, "somebody else holds it now")
         except asyncio.CancelledError:
-            if not task.lost:
+            if task.lost:
+                self._tell_failed(task.lease, "somebody else holds it now")
+            else:
                 await self._give_back(task)
         except Unreachable:
             raise
         except Exception as wrong:  # noqa: BLE001 - whatever went wrong ends this lease, not this node
             fault = _fault(task.lease, wrong, self._settings.deadline_seconds)
             # What a job could not bring to its end because it was asked to stop is no try of its own.
-            await self._desk.fail([msgspec.structs.replace(fault, started=not self.draining)])
+            await self._fail(msgspec.structs.replace(fault, started=not self.draining))
         finally:
             del self._tasks[task.lease.job]
 
@@ -152,11 +177,27 @@ class Runner:
         """A killed job: silent ones have had their try, the others were only in the way of our leaving."""
         silent = not self.draining
         error = "no progress reported" if silent else f"node {self._node} is stopping"
-        await self._desk.fail([Fault(lease=task.lease, error=error, started=silent)])
+        await self._fail(Fault(lease=task.lease, error=error, started=silent))
+
+    async def _fail(self, fault: Fault) -> None:
+        await self._desk.fail([fault])
+        self._tell_failed(fault.lease, fault.error, again=not self._desk.buries(fault))
+
+    def _tell_failed(self, lease: Lease, error: str, *, again: bool = True) -> None:
+        self._tell(work.Failed(**self._about(lease), error=told(error, ERROR_CHARACTERS_MAX), again=again))
+
+    def _about(self, lease: Lease) -> dict[str, Any]:
+        return {"job": lease.job, "kind": lease.kind, "variant": lease.variant, "node": self._node}
+
+    def _hear(self, task: Task, word: Word) -> None:
+        tick = self._clock.tick()
+        task.hear(word, tick)
+        if task.is_further(tick):
+            self._tell(work.Progressed(**self._about(task.lease), done=task.progress, metrics=dict(task.metrics)))
 
     async def _result(self, task: Task) -> Made:
         def moved() -> None:
-            task.hear(Word(task.progress, {}), self._clock.tick())
+            self._hear(task, Word(task.progress, {}))
 
         if task.lease.kind in NODE_KINDS:
             return await self._move(task.job, moved)
@@ -169,7 +210,7 @@ class Runner:
             if self.draining:
                 worker.ask_to_stop()
             spec, resume = self._crew.spec(task.job, task.lease), left.blob if left else None
-            result = await worker.run(spec, resume, lambda word: task.hear(word, self._clock.tick()))
+            result = await worker.run(spec, resume, lambda word: self._hear(task, word))
         return self._conclude(task.job, result)
 
     async def _renew_forever(self) -> None:

@@ -13,9 +13,11 @@ class Context:
     """:class:`ringrift.workload.api.JobContext` over the node's blob folder and the pipe to the node."""
 
     def __init__(
-        self, folder: Folder, say: Callable[[Said], None], stopping: Callable[[], bool], resume: str | None
-    ) -> None:
+        self, folder: Folder, say: Callable[[Said], None], stopping: Callable[[], bool], resume: str | None,
+        traceparent: str,
+    ) -> None:  # fmt: skip
         self._folder, self._say, self._stopping, self._resume = folder, say, stopping, resume
+        self.traceparent = traceparent
         self._done = 0.0
 
     def open_input(self, blob: str) -> Path:

@@ -15,6 +15,7 @@ from ringrift.blobs.folder import Folder
 from ringrift.kernel.errors import NoRoom, RingriftError
 from ringrift.work.launch.process import Said, Told
 from ringrift.workers.context import Context
+from ringrift.workers.story import belonging
 from ringrift.workload.api import JobSpec, Refused, Workload
 from ringrift.workload.registry import Registry
 
@@ -54,7 +55,15 @@ def _listen(jobs: "SimpleQueue[Told | None]", stopping: threading.Event) -> None
     _vanish()
 
 
-def _do(workload: Workload, spec: JobSpec, context: Context) -> Said:
+def _do(workload: Workload, told: Told, context: Context) -> Said:
+    assert told.run is not None
+    with belonging(told) as kept:
+        said = _said(workload, told.run, context)
+    said.spans, said.spans_dropped = tuple(kept.spans), kept.dropped
+    return said
+
+
+def _said(workload: Workload, spec: JobSpec, context: Context) -> Said:
     try:
         result = workload.run(spec, context)
     except Refused as refused:
@@ -95,8 +104,8 @@ def main() -> None:
     line.say(Said(ready=True))
     folder = Folder(options.blobs)
     while (told := jobs.get()) is not None:
-        assert told.run is not None
-        line.say(_do(workload, told.run, Context(folder, line.say, stopping.is_set, told.resume)))
+        context = Context(folder, line.say, stopping.is_set, told.resume, told.traceparent)
+        line.say(_do(workload, told, context))
     # The listening thread still waits on stdin; an orderly interpreter shutdown would wait for it and then abort.
     os._exit(0)
 

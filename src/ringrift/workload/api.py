@@ -82,6 +82,10 @@ class Refused(Exception):
 class JobContext(Protocol):
     """What the node offers to a running job."""
 
+    @property
+    def traceparent(self) -> str:
+        """Where the job stands in its trace, as W3C writes it, for other programs that it calls; "" without one."""
+
     def open_input(self, blob: str) -> Path:
         """A verified local copy of *blob*.  Read only."""
 

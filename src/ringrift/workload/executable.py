@@ -6,6 +6,7 @@ CMD run --job FILE --in DIR --out DIR     FILE is the JobSpec as JSON; DIR holds
 
 While it runs, it prints progress, one JSON object a line: {"done": 0.4, "games": 512}.  SIGTERM asks it to stop early;
 it may come as late as the program's very last moment, and should be ignored there.
+The environment variable TRACEPARENT says where the job stands in its trace, as W3C writes it, if it belongs to one.
 It ends with 0 (done), 75 (stopped early, what it lists is whole), 65 (refused: the last line on stderr says why, and
 may name the bad blob) or anything else (failed), and leaves OUT/result.json:
 

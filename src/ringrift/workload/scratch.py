@@ -33,6 +33,7 @@ class Scratch:
 
     def __init__(self, folder: Path, *, checkpoint: Path | None = None, durable: bool = True) -> None:
         self.beats: list[Beat] = []
+        self.traceparent = ""
         self._folder = folder
         self._file = checkpoint
         self._durable = durable

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ringrift.cluster.leadership import TRUST, Roles, takeable
+from ringrift.events.cluster import RoleTaken
 from ringrift.kernel.errors import NotLeader
 from ringrift.store.ports import Put, RoleRow
 from unit.kernel.hand import HandClock
@@ -15,7 +16,7 @@ SECONDS = 15.0
 
 def roles(world: World, node: str, *wanted: str, clock: HandClock | None = None) -> Roles:
     """The roles of *node*, with a clock of its own if it needs one."""
-    return Roles(node, world.store, clock or world.clock, wanted or ("fill",), SECONDS)
+    return Roles(node, world.store, clock or world.clock, wanted or ("fill",), SECONDS, scribe=world.scribe)
 
 
 async def act(world: World, as_leader: Roles) -> None:
@@ -84,6 +85,25 @@ def test_a_role_passes_on_after_its_full_time_and_not_before(tmp_path: Path) -> 
         async with world.store.read() as view:
             [now] = await view.roles()
         assert (now.holder, now.term) == ("two", 2)
+
+    play(tmp_path, story)
+
+
+def test_a_role_is_told_when_it_is_taken_and_not_when_it_is_kept(tmp_path: Path) -> None:
+    """One event for each role and term: at the start, after a holder's silence, after it resigned."""
+
+    async def story(world: World) -> None:
+        one, two = roles(world, "one", "fill", "gauge"), roles(world, "two")
+        for _ in range(3):
+            await one.elect()
+            await two.elect()
+        world.clock.seconds += SECONDS
+        await two.elect()
+        await two.resign()
+        await two.elect()
+
+        said = [(event.role, event.node, event.term) for event in await world.told(RoleTaken)]
+        assert said == [("fill", "one", 1), ("gauge", "one", 1), ("fill", "two", 2), ("fill", "two", 3)]
 
     play(tmp_path, story)
 

@@ -30,7 +30,7 @@ PRESSURE = PressureChanged(level="none", ready=0, claimed=0, limit=READY_HARD)
 async def fill_once(world: World, event: Event = MOVED, policy: Policy = POLICY) -> list[Play]:
     """Let fill react to *event*; every Play job that waits afterwards."""
     async with world.store.begin() as tx:
-        await fill(event, world.envelope(event), tx, policy=policy, ids=world.ids)
+        await fill(event, world.envelope(event), tx, policy=policy, ids=world.ids, scribe=world.scribe)
     return [msgspec.json.decode(row.body, type=Play) for row in await world.jobs("ready") if row.kind == "play"]
 
 

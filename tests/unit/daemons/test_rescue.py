@@ -151,7 +151,7 @@ def test_a_rescuer_whose_term_is_over_takes_nothing_back(tmp_path: Path) -> None
             await rescuer.look(after=LEASE_SECONDS)
 
         assert [row.state for row in await world.jobs()] == ["claimed"]
-        assert await world.told() == []
+        assert await world.told(Rescued, Buried) == []
 
     play(tmp_path, story)
 

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from ringrift.blobs.folder import FolderBlobs
+from ringrift.cluster.activity import Activity
 from ringrift.cluster.leadership import Roles
 from ringrift.cluster.roster import NodeRecord
 from ringrift.daemons.beat import beat
@@ -14,8 +15,9 @@ from ringrift.daemons.elect import elect
 from ringrift.daemons.gauge import gauge
 from ringrift.daemons.replicate import replicate
 from ringrift.daemons.sweep import sweep
+from ringrift.events.data import Corrupted
 from ringrift.events.node import Left
-from ringrift.events.work import PressureChanged
+from ringrift.events.work import Enqueued, PressureChanged
 from ringrift.jobs import STAGE, Sync
 from ringrift.kernel.errors import NotLeader
 from ringrift.kernel.settings import Replicas, StoreSettings
@@ -23,6 +25,7 @@ from ringrift.pipeline.line import Stage
 from ringrift.store.ports import Wanted
 from ringrift.work.limits import READY_HARD, READY_SOFT
 from unit.pipeline.story import VARIANT, at
+from unit.supervision.watched import supervisor
 from unit.work.world import World, play
 
 
@@ -42,7 +45,10 @@ def test_a_beat_shows_that_the_node_lives(tmp_path: Path) -> None:
         beats = []
         for _ in range(3):
             world.clock.seconds += 5.0
-            await beat(roster=world.roster, record=record, clock=world.clock)
+            await beat(
+                roster=world.roster, record=record, clock=world.clock, activity=Activity("here"),
+                supervisor=supervisor(world), router=world.router,
+            )  # fmt: skip
             [found] = await world.roster.everyone()
             beats.append(found.beat)
 
@@ -56,7 +62,7 @@ def test_an_election_takes_what_is_free(tmp_path: Path) -> None:
     """The daemon is one look of the node's roles."""
 
     async def story(world: World) -> None:
-        roles = Roles("here", world.store, world.clock, ("fill",), 15.0)
+        roles = Roles("here", world.store, world.clock, ("fill",), 15.0, scribe=world.scribe)
 
         await elect(roles=roles)
 
@@ -105,7 +111,7 @@ async def replicated(world: World, roles: Roles) -> list[Sync]:
     """The copies that have been asked for after one more look of the daemon."""
     await replicate(
         store=world.store, roster=world.roster, roles=roles, replicas=Replicas(copies_min=2), ids=world.ids,
-        clock=world.clock,
+        scribe=world.scribe, clock=world.clock,
     )  # fmt: skip
     return [msgspec.json.decode(row.body, type=Sync) for row in await world.jobs("ready")]
 
@@ -175,7 +181,7 @@ def test_a_copy_on_a_node_that_fell_silent_does_not_count(tmp_path: Path) -> Non
 
 
 def test_a_sweep_drops_old_events_and_corrupt_files(tmp_path: Path) -> None:
-    """The log keeps its last events, a file that does not hash to its name is set aside and struck off the ledger."""
+    """The log keeps its last events; a file that does not hash to its name is set aside, struck off and told."""
 
     async def story(world: World) -> None:
         blobs = FolderBlobs(tmp_path / "blobs")
@@ -186,12 +192,32 @@ def test_a_sweep_drops_old_events_and_corrupt_files(tmp_path: Path) -> None:
         await world.router.publish_many([Left(node=str(number)) for number in range(150)])
         settings = StoreSettings(log_events_max=100)
 
-        await sweep(store=world.store, blobs=blobs, node_id="here", store_settings=settings)
+        await sweep(store=world.store, blobs=blobs, scribe=world.scribe, node_id="here", store_settings=settings)
 
-        assert [event.node for event in await world.told()] == [str(number) for number in range(50, 150)]
+        assert [event.node for event in await world.told(Left)] == [str(number) for number in range(50, 150)]
+        assert await world.told(Corrupted) == [Corrupted(blob=bad, node="here")]
         assert await blobs.names() == [good]
         assert await world.holders(good) == ["far", "here"]
         assert await world.holders(bad) == ["far"]
+
+    play(tmp_path, story)
+
+
+def test_a_sweep_drops_details_first(tmp_path: Path) -> None:
+    """Events that tell details have a shorter life than the story, and the last ones of them stay too."""
+
+    async def story(world: World) -> None:
+        said = [Enqueued(variant=VARIANT, kind="play", jobs=(str(number),)) for number in range(150)]
+        await world.router.publish_many([event for one in said for event in (one, Left(node=one.jobs[0]))])
+        settings = StoreSettings(log_events_max=250, detail_events_max=100)
+
+        await sweep(
+            store=world.store, blobs=FolderBlobs(tmp_path / "blobs"), scribe=world.scribe, node_id="here",
+            store_settings=settings,
+        )  # fmt: skip
+
+        assert [event.jobs for event in await world.told(Enqueued)] == [(str(number),) for number in range(100, 150)]
+        assert [event.node for event in await world.told(Left)] == [str(number) for number in range(25, 150)]
 
     play(tmp_path, story)
 
@@ -205,7 +231,7 @@ def test_a_sweep_spares_what_a_reader_still_needs(tmp_path: Path) -> None:
             await tx.enrol("slow", 10)
 
         await sweep(
-            store=world.store, blobs=FolderBlobs(tmp_path / "blobs"), node_id="here",
+            store=world.store, blobs=FolderBlobs(tmp_path / "blobs"), scribe=world.scribe, node_id="here",
             store_settings=StoreSettings(log_events_max=100),
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringrift.evaluation.blocks import means, merged, prefix
-from ringrift.evaluation.gate import Outcome, bounds, expected, judge
+from ringrift.evaluation.gate import ELO_MAX, Outcome, bounds, elo, expected, judge
 from ringrift.events.evaluation import Played
 from ringrift.kernel.settings import Gate
 
@@ -162,3 +162,16 @@ def test_a_much_stronger_candidate_is_nearly_always_promoted(players: int) -> No
 def test_a_weaker_candidate_is_never_promoted(players: int) -> None:
     """Of two hundred matches at -60 Elo none promotes."""
     assert promoted(-60.0, players, matches=200) == 0.0
+
+
+@pytest.mark.parametrize("players", [2, 3, 4])
+@pytest.mark.parametrize("strength", [-200.0, 0.0, 35.0, 400.0])
+def test_elo_is_what_the_expected_score_undoes(players: int, strength: float) -> None:
+    """The score that a difference lets expect says that difference, at every number of players."""
+    assert elo(expected(strength, players), players) == pytest.approx(strength)
+
+
+@pytest.mark.parametrize(("score", "said"), [(0.0, -ELO_MAX), (1.0, ELO_MAX), (0.999999, ELO_MAX)])
+def test_elo_has_an_end(score: float, said: float) -> None:
+    """A score of 0 or 1 says only that it is a lot."""
+    assert elo(score, 2) == said

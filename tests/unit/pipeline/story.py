@@ -8,7 +8,8 @@ from ringrift.jobs import Distribute, Export, Job, Match, Play, Sync, Train, Ver
 from ringrift.kernel.settings import Gate, Policy
 from ringrift.pipeline.fill import may_play, top_up
 from ringrift.pipeline.line import Line, Stage, check
-from ringrift.pipeline.machine import Step, advance, open_line
+from ringrift.pipeline.machine import advance, open_line
+from ringrift.pipeline.step import Step
 
 VARIANT = "hex8_2p"
 POLICY = Policy(

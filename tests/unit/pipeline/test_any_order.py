@@ -3,11 +3,12 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringrift.events import data, evaluation, model, selfplay, training, work
+from ringrift.events import data, evaluation, model, pipeline, selfplay, training, work
 from ringrift.events.base import Event
 from ringrift.jobs import Match
 from ringrift.pipeline.line import Line, Stage, needed
-from ringrift.pipeline.machine import Step
+from ringrift.pipeline.request import AFTER
+from ringrift.pipeline.step import Step
 from unit.pipeline.story import LOSS, VARIANT, WIN, Story, blob, burial, result
 
 POOL = st.sampled_from([blob(name) for name in ("one", "two", "three")])
@@ -40,6 +41,7 @@ def strangers(draw: st.DrawFn, story: Story) -> Event:
             work.Buried, variant=st.just(VARIANT), job=st.just("j"), kind=st.sampled_from(kinds), attempts=st.just(4),
             key=ids.map(lambda id: f"x:{VARIANT}:{id}"), error=st.just("no"), blob=st.none() | ids,
         ),
+        st.builds(pipeline.Requested, variant=st.just(VARIANT), stage=st.sampled_from([*AFTER, "nonsense"])),
     )  # fmt: skip
     told = st.sampled_from(story.told) if story.told else events
     return draw(st.one_of(events, told))
@@ -70,7 +72,7 @@ def moved_for_a_reason(before: Line, event: Event, step: Step) -> bool:
         Stage.STARTING: (training.Finished,),
         Stage.VERIFYING: (data.Synced, model.Verified),
         Stage.DISTRIBUTING: (model.Distributed,),
-        Stage.COLLECTING: (data.Synced,),
+        Stage.COLLECTING: (data.Synced, pipeline.Requested),
         Stage.EXPORTING: (data.Exported,),
         Stage.TRAINING: (training.Finished,),
         Stage.EVALUATING: (evaluation.BlocksPlayed,),

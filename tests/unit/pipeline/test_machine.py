@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from ringrift.evaluation.gate import ELO_MAX
 from ringrift.events import data, evaluation, model, pipeline
 from ringrift.jobs import STAGE, URGENT, Distribute, Export, Match, Sync, Train, Verify
 from ringrift.kernel.errors import InvalidId
@@ -149,8 +150,11 @@ def test_a_stronger_candidate_is_promoted_on_evidence() -> None:
 
     line = step.line
     assert (line.champion, line.previous, line.generation, line.iteration) == (candidate.model, old, 1, 1)
-    said, promoted = step.events
+    said, decided, promoted = step.events
     assert said == moved(Stage.EVALUATING, Stage.DISTRIBUTING)
+    assert decided == evaluation.Finished(
+        variant=VARIANT, candidate=candidate.model, champion=old, blocks=4, score=1.0, elo=ELO_MAX, promoted=True
+    )
     assert isinstance(promoted, model.Promoted)
     assert promoted.evidence is not None
     assert (promoted.previous, promoted.evidence.blocks, promoted.evidence.score) == (old, 4, 1.0)
@@ -169,7 +173,9 @@ def test_a_weaker_candidate_is_rejected_on_evidence() -> None:
     step = story.finish("match", LOSS)
 
     assert (step.line.stage, step.line.champion, step.line.iteration) == (Stage.COLLECTING, champion, 0)
-    rejected = step.events[-1]
+    decided, rejected = step.events[-2:]
+    assert isinstance(decided, evaluation.Finished)
+    assert (decided.promoted, decided.score, decided.elo) == (False, 0.0, -ELO_MAX)
     assert isinstance(rejected, model.Rejected)
     assert rejected.reason == "likelihood ratio below the lower bound"
     assert step.decision is not None

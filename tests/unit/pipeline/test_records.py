@@ -3,12 +3,16 @@
 from pathlib import Path
 
 import msgspec
+import pytest
 
-from ringrift.events import model, pipeline
+from ringrift.bus import trace
+from ringrift.events import evaluation, model, pipeline
+from ringrift.events.base import Envelope
+from ringrift.jobs import Export, Job, Train
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline.line import Stage
 from ringrift.pipeline.machine import advance
-from ringrift.pipeline.records import carry_out, decisions_of, lines, load, note, save, verdicts_of
+from ringrift.pipeline.records import begins_round, carry_out, decisions_of, lines, load, note, save, verdicts_of
 from unit.pipeline.story import POLICY, VARIANT, at, result
 from unit.work.world import World, play
 
@@ -32,12 +36,13 @@ def test_a_step_is_carried_out_whole(tmp_path: Path) -> None:
             assert await lines(view) == [step.line]
             assert await decisions_of(view, VARIANT) == [step.decision]
             gates = {str(verdict.gate) for verdict in await verdicts_of(view, VARIANT)}
-            [moved, promoted] = await view.read(0, 10)
+            said = {event.name: event for event in await view.read(0, 10)}
         assert gates == {"evaluating", "distributing"}
         assert [(row.kind, row.state) for row in await world.jobs()] == [
             ("match", "cancelled"), ("match", "cancelled"), ("distribute", "ready"),
         ]  # fmt: skip
-        assert (moved.name, promoted.name) == (pipeline.Moved.name(), model.Promoted.name())
+        assert {pipeline.Moved.name(), evaluation.Finished.name(), model.Promoted.name()} <= set(said)
+        promoted = said[model.Promoted.name()]
         assert (promoted.cause, promoted.correlation, promoted.source) == (cause.id, cause.correlation, "pipeline")
 
     play(tmp_path, story)
@@ -72,3 +77,45 @@ def test_a_line_that_was_never_opened_is_none(tmp_path: Path) -> None:
             assert (await load(tx, VARIANT)) == at(Stage.COLLECTING).line
 
     play(tmp_path, story)
+
+
+def test_what_is_asked_belongs_to_the_story_of_its_cause(tmp_path: Path) -> None:
+    """A batch leads to its copy, the copy to the export: one story, carried by the jobs."""
+
+    async def story(world: World) -> None:
+        tale = at(Stage.COLLECTING, rounds=0)
+        tale.fill()
+        batch = result(tale.pop("play"))
+        cause = world.envelope(batch)
+
+        async with world.store.begin() as tx:
+            await carry_out(tx, advance(tale.line, batch, POLICY, 50.0), cause, ids=world.ids, scribe=world.scribe)
+
+        [lease] = await world.desk().claim({"sync"}, 1)
+        context = trace.read(lease.context)
+        assert context is not None
+        assert (context.trace, context.cause, context.depth) == (cause.trace, cause.id, 0)
+
+    play(tmp_path, story)
+
+
+EXPORT = Export(variant=VARIANT, batches=("b",))
+FIRST, NEXT = Train(variant=VARIANT, generation=0), Train(variant=VARIANT, generation=1, samples="s", parent="m")
+
+
+@pytest.mark.parametrize(
+    ("job", "cause", "begins"),
+    [
+        (EXPORT, "data.synced", False),
+        (EXPORT, "pipeline.requested", False),
+        (EXPORT, "model.distributed", True),
+        (EXPORT, "evaluation.blocks_played", True),
+        (EXPORT, "work.buried", True),
+        (FIRST, "pipeline.opened", False),
+        (FIRST, "work.buried", True),
+        (NEXT, "data.exported", False),
+    ],
+)
+def test_a_round_that_follows_from_another_is_a_story_of_its_own(job: Job, cause: str, begins: bool) -> None:
+    """Otherwise the story of a line that always has enough games, or always fails, would never end."""
+    assert begins_round([job], Envelope(id="e", name=cause, body=b"")) is begins

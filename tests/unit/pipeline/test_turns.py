@@ -6,7 +6,8 @@ import pytest
 from ringrift.events import data, evaluation, model, pipeline, selfplay, training
 from ringrift.events.base import Event
 from ringrift.pipeline.line import Line, Stage
-from ringrift.pipeline.machine import Step, advance
+from ringrift.pipeline.machine import advance
+from ringrift.pipeline.step import Step
 from unit.pipeline.story import LOSS, POLICY, VARIANT, Story, at, blob, burial, result
 
 ALWAYS_IN_TURN = (selfplay.BatchFinished, data.Synced)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ringrift.events.daemon import Failed
+from ringrift.events.daemon import Cleared, Failed, Started, Stopped
 from ringrift.events.node import Joined, Left
 from ringrift.kernel.errors import NotLeader, Unbound, UnknownName
 from ringrift.kernel.health import Status
@@ -74,8 +74,34 @@ def test_clearing_brings_a_given_up_daemon_back(tmp_path: Path) -> None:
 
             await wait_until(lambda: health(sup, "weak").status is Status.HEALTHY)
             assert runs() >= 4
+            assert await world.told(Cleared) == [Cleared(daemon="weak", node="here")]
+            await sup.clear("weak")
+            assert len(await world.told(Cleared)) == 1, "it had not been given up"
             with pytest.raises(UnknownName, match="unknown daemon 'week'; known: weak"):
                 await sup.clear("week")
+
+    play(tmp_path, story)
+
+
+def test_starts_and_stops_are_told(tmp_path: Path) -> None:
+    """Each start with the failures on its record, each end with its error or none, to whoever listens."""
+
+    async def story(world: World) -> None:
+        told: list[tuple[str, object]] = []
+        done = asyncio.Event()
+        body, _ = failing(1, done)
+        sup = supervisor(world)
+
+        async def hear(event: Started | Stopped, envelope: object) -> None:
+            told.append(("started", event.failures) if isinstance(event, Started) else ("stopped", event.error))
+
+        world.router.subscribe((Started, Stopped), hear, name="test")
+        async with sup.run([ticking("weak", body)], PARTS, "full"):
+            await done.wait()
+        await wait_until(lambda: len(told) == 4)
+        await world.router.close()
+
+        assert told == [("started", 0), ("stopped", "ValueError: failure 1"), ("started", 1), ("stopped", "")]
 
     play(tmp_path, story)
 

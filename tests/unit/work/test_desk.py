@@ -2,15 +2,18 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from ringrift.bus import trace
+from ringrift.events import catalog
 from ringrift.events.node import Left
-from ringrift.events.work import Buried
-from ringrift.jobs import Play
+from ringrift.events.work import Buried, Enqueued
+from ringrift.jobs import Distribute, Play
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.errors import InvalidWork, LeaseLost
-from ringrift.store.ports import Held, Lease, Put
-from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, Made, pause_of
+from ringrift.store.ports import Held, Lease, Put, Wanted
+from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, Made, enqueued, pause_of
 from unit.work.world import World, play
 
 BACKOFF = Backoff(first_seconds=1.0, seconds_max=60.0, tries=3)
@@ -64,7 +67,7 @@ def test_a_result_its_records_and_its_events_come_together(tmp_path: Path) -> No
         [told] = await world.desk().finish([Done(held=held(lease), made=made)])
 
         assert [row.state for row in await world.jobs()] == ["done"]
-        assert await world.told() == [Left(node="a")]
+        assert await world.told(Left) == [Left(node="a")]
         assert (told.name, told.source, told.node) == ("node.left", "desk", "here")
         async with world.store.read() as view:
             assert await view.get("holding", ["b@here"]) == {"b@here": b"x"}
@@ -87,7 +90,7 @@ def test_a_sleeping_holder_cannot_finish(tmp_path: Path) -> None:
         assert lost.value.names == (old.job,)
         assert (now.job, now.holder) == (old.job, "there")
         assert now.fence > old.fence
-        assert await world.told() == []
+        assert await world.told(Left) == []
         await world.desk("there").finish([Done(held=held(now))])
 
     play(tmp_path, story)
@@ -215,5 +218,76 @@ def test_a_node_takes_back_only_its_own(tmp_path: Path, started: bool, attempts:
         first, second = await world.jobs()
         assert (first.state, first.holder, first.attempts, first.error) == ("ready", None, attempts, "started again")
         assert (second.state, second.holder) == ("claimed", "there")
+
+    play(tmp_path, story)
+
+
+def test_what_is_new_is_told_by_variant_and_kind(tmp_path: Path) -> None:
+    """One event for all new jobs of a kind; a job that is alive already is not told again."""
+
+    async def story(world: World) -> None:
+        [old] = await world.desk().ask([job(1)])
+        ids = await world.desk().ask([
+            job(1), job(2), msgspec.structs.replace(job(3), variant="hex8_3p"), job(4),
+            Distribute(variant="hex8_2p", model="m"),
+        ])  # fmt: skip
+
+        assert await world.told(Enqueued) == [
+            Enqueued(variant="hex8_2p", kind="play", jobs=(old,)),
+            Enqueued(variant="hex8_2p", kind="play", jobs=(ids[1], ids[3])),
+            Enqueued(variant="hex8_3p", kind="play", jobs=(ids[2],)),
+            Enqueued(variant="hex8_2p", kind="distribute", jobs=(ids[4],)),
+        ]
+
+    play(tmp_path, story)
+
+
+def test_many_jobs_are_told_in_events_that_are_not_too_large() -> None:
+    """However many are asked for at once, each event can be said, and each job is in one of them."""
+    fresh = [Wanted(id=f"{n:024}", kind="play", variant="v", key=str(n), body=b"") for n in range(10_000)]
+
+    said = enqueued(fresh)
+
+    assert [id for event in said for id in event.jobs] == [one.id for one in fresh]
+    for event in said:
+        catalog.encode(event)
+
+
+def test_what_comes_of_a_job_belongs_to_the_story_it_was_asked_in(tmp_path: Path) -> None:
+    """Trace, correlation and cause of the event that asked come back with the result, and with a burial."""
+
+    async def story(world: World) -> None:
+        asked = world.envelope(Left(node="asks"))
+        with trace.within(trace.of(asked)):
+            await world.desk().ask([job(1), job(2)])
+        one, two = await world.desk().claim({"play"}, 2)
+
+        done = Done(held=held(one), made=Made(events=(Left(node="a"),)), context=one.context)
+        [finished] = await world.desk().finish([done])
+        await world.desk().fail([Fault(lease=two, error="no", retry=False)])
+
+        async with world.store.read() as view:
+            [buried] = await view.read(0, 10, [Buried.name()])
+        for said in (finished, buried):
+            assert (said.trace, said.correlation, said.cause) == (asked.trace, asked.correlation, asked.id)
+            assert said.depth == 0, "work lies between"
+
+    play(tmp_path, story)
+
+
+def test_a_job_that_nobody_asked_for_in_a_story_begins_one(tmp_path: Path) -> None:
+    """Without a context each result has a trace of its own, whatever else is being told meanwhile."""
+
+    async def story(world: World) -> None:
+        one, two = await world.claim(job(1), job(2))
+
+        with trace.within(trace.of(world.envelope(Left(node="x")))):
+            said = await world.desk().finish([
+                Done(held=held(lease), made=Made(events=(Left(node="a"),)), context=lease.context)
+                for lease in (one, two)
+            ])  # fmt: skip
+
+        assert [envelope.cause for envelope in said] == ["", ""]
+        assert said[0].trace != said[1].trace
 
     play(tmp_path, story)

@@ -48,7 +48,13 @@ async def moved_at_once(job: Job, moved: Callable[[], None]) -> Made:
 
 def runner(world: World, launch: LoopLaunch, settings: WorkSettings = SETTINGS, **changes: Any) -> Runner:
     """A runner for play and distribute that looks for work all the time."""
-    parts = {"stage": staged, "move": moved_at_once, "conclude": lambda job, result: Made(), "wait": _soon} | changes
+    parts = {
+        "stage": staged,
+        "move": moved_at_once,
+        "conclude": lambda job, result: Made(),
+        "wait": _soon,
+        "tell": world.router.tell,
+    } | changes
     retry = parts.pop("retry", ONCE)
     crew = Crew(launch, settings)
     return Runner("here", world.desk(retry=retry), crew, world.clock, settings, {"play", "distribute"}, **parts)
@@ -245,7 +251,7 @@ def test_a_lease_that_was_lost_is_left_alone(tmp_path: Path) -> None:
 
         [row] = await world.jobs()
         assert (row.state, row.attempts) == ("cancelled", 1)
-        assert await world.told() == []
+        assert await world.told(Buried, Left) == []
 
     play(tmp_path, story)
 

@@ -50,7 +50,7 @@ class World:
 
     async def roles(self, node: str = "here", wanted: Sequence[str] = ROLES) -> Roles:
         """The roles of *node*, after it has taken what was free."""
-        roles = Roles(node, self.store, self.clock, wanted, 15.0)
+        roles = Roles(node, self.store, self.clock, wanted, 15.0, scribe=self.scribe)
         await roles.elect()
         return roles
 

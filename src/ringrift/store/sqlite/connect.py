@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import apsw
 
-from ringrift.kernel.errors import SchemaTooNew
+from ringrift.kernel.errors import NoRoom, SchemaTooNew, StoreError, Unreachable
 from ringrift.store import sql
 from ringrift.store.sqlite.files import require_local
 from ringrift.store.sqlite.reads import one
@@ -15,6 +15,7 @@ MIGRATIONS = sql.migrations("ringrift.store.sqlite.migrations")
 CACHE_KIB = 8 * 1024
 CHECKPOINT_PAGES = 2000
 STATEMENTS_CACHED = 100
+BUSY_SECONDS_MAX = 10.0
 
 
 def connect(path: str | Path, *, read_only: bool = False, vfs: str | None = None) -> apsw.Connection:
@@ -98,3 +99,14 @@ def migrate(db: apsw.Connection, path: str) -> None:
             raise
         db.execute("COMMIT")
     db.set_busy_timeout(0)
+
+
+def translate(bad: apsw.Error, path: str | Path) -> StoreError | NoRoom:
+    """Our error for a driver's error: none of them leaks."""
+    if isinstance(bad, apsw.FullError):
+        return NoRoom(str(path))
+    if isinstance(bad, apsw.BusyError):
+        return Unreachable(f"{path}: another process has been writing for {BUSY_SECONDS_MAX:g} s")
+    if isinstance(bad, apsw.ConstraintError | apsw.MismatchError | apsw.TooBigError):
+        return StoreError(f"{path}: refused: {bad}")
+    return Unreachable(f"{path}: {type(bad).__name__}: {bad}")

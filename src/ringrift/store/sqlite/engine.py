@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import copy_context
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -26,13 +25,12 @@ from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.ports import Tx
 from ringrift.store.sqlite import reads
-from ringrift.store.sqlite.connect import connect
+from ringrift.store.sqlite.connect import BUSY_SECONDS_MAX, connect, translate
 from ringrift.store.sqlite.tx import SqliteReads, SqliteTx
 from ringrift.store.sqlite.wake import Wake
 
 Offload = Callable[..., Awaitable[Any]]
 READERS_MAX = 4
-BUSY_SECONDS_MAX = 10.0
 
 
 class SqliteStore:
@@ -360,14 +358,3 @@ def _begin_patiently(db: apsw.Connection) -> None:
         db.execute("BEGIN IMMEDIATE")
     finally:
         db.set_busy_timeout(0)
-
-
-def translate(bad: apsw.Error, path: str | Path) -> StoreError | NoRoom:
-    """Our error for a driver's error: none of them leaks."""
-    if isinstance(bad, apsw.FullError):
-        return NoRoom(str(path))
-    if isinstance(bad, apsw.BusyError):
-        return Unreachable(f"{path}: another process has been writing for {BUSY_SECONDS_MAX:g} s")
-    if isinstance(bad, apsw.ConstraintError | apsw.MismatchError | apsw.TooBigError):
-        return StoreError(f"{path}: refused: {bad}")
-    return Unreachable(f"{path}: {type(bad).__name__}: {bad}")

@@ -1,7 +1,7 @@
 -- name: append
 -- One event; the same id again changes nothing.
-INSERT INTO log (id, name, version, time, node, source, origin, correlation, cause, trace, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
+INSERT INTO log (id, name, version, time, node, source, origin, correlation, cause, trace, depth, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
 
 -- name: head
 -- The newest position.
@@ -9,26 +9,38 @@ SELECT coalesce(max(position), 0) FROM log;
 
 -- name: read
 -- Events behind a position, in order.
-SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace
+SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
 FROM log WHERE position > ? ORDER BY position LIMIT ?;
 
 -- name: read_named
 -- Events behind a position whose names are in a JSON list, in order.
-SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace
+SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
 FROM log WHERE position > ? AND name IN (SELECT value FROM json_each(?)) ORDER BY position LIMIT ?;
 
 -- name: envelopes
 -- Events by a JSON list of ids.
-SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace
+SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
 FROM log WHERE id IN (SELECT value FROM json_each(?)) ORDER BY position;
 
+-- name: story
+-- Events of one trace, in order.
+SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
+FROM log WHERE trace = ? ORDER BY position LIMIT ?;
+
+-- name: before
+-- The position before the first event that is not older than a moment.
+SELECT coalesce((SELECT min(position) FROM log WHERE time >= ?1) - 1, (SELECT max(position) FROM log), 0);
+
 -- name: compact
--- Drop old events that every reader has taken in, never the newest.
+-- Drop old events that every reader has taken in, never the newest; of the names in a JSON list, or of all.
 DELETE FROM log WHERE position IN (
     SELECT position FROM log
     WHERE position <= (SELECT max(position) FROM log) - max(?1, 1)
-      AND position <= coalesce((SELECT min(position) FROM readers), 9223372036854775807)
-      AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.position = log.position AND d.state IN ('parked', 'dead'))
+      AND position <= coalesce((SELECT min(position) FROM readers WHERE NOT lapsed), 9223372036854775807)
+      AND (?3 IS NULL OR name IN (SELECT value FROM json_each(?3)))
+      AND NOT EXISTS (
+          SELECT 1 FROM deliveries d LEFT JOIN readers r USING (reader)
+          WHERE d.position = log.position AND d.state IN ('parked', 'dead') AND NOT coalesce(r.lapsed, 0))
     ORDER BY position LIMIT ?2);
 
 -- name: expire
@@ -43,15 +55,34 @@ SELECT reader, position FROM readers ORDER BY reader;
 
 -- name: enrol
 -- A new reader starts somewhere; a known one stays.
-INSERT INTO readers VALUES (?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO readers (reader, position) VALUES (?, ?) ON CONFLICT DO NOTHING;
 
 -- name: place
 -- Where a reader stands.
-SELECT position FROM readers WHERE reader = ?;
+SELECT position, lapsed FROM readers WHERE reader = ?;
 
 -- name: advance
 -- Move a reader, if it stands where it is thought to stand.
-UPDATE readers SET position = ?3 WHERE reader = ?1 AND position = ?2;
+UPDATE readers SET position = ?3 WHERE reader = ?1 AND position = ?2 AND NOT lapsed;
+
+-- name: readers
+-- Every durable reader, how much waits for it and since when.
+SELECT reader, position, lapsed,
+    (SELECT count(*) FROM log WHERE log.position > readers.position),
+    (SELECT time FROM log WHERE log.position > readers.position ORDER BY log.position LIMIT 1)
+FROM readers ORDER BY reader;
+
+-- name: lapse
+-- Let a reader hold the log no more.
+UPDATE readers SET lapsed = 1 WHERE reader = ?1 AND position = ?2;
+
+-- name: forget
+-- Forget a reader.
+DELETE FROM readers WHERE reader = ?;
+
+-- name: forget_letters
+-- Forget the deliveries of a reader.
+DELETE FROM deliveries WHERE reader = ?;
 
 -- name: park
 -- Write down a delivery in its new state.
@@ -67,8 +98,8 @@ ORDER BY position LIMIT ?4;
 
 -- name: enqueue
 -- One job, unless one with its key is alive.
-INSERT INTO jobs (id, kind, variant, key, body, state, priority, node, time)
-VALUES (?, ?, ?, ?, ?, 'ready', ?, ?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO jobs (id, kind, variant, key, body, state, priority, node, time, context)
+VALUES (?, ?, ?, ?, ?, 'ready', ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: live_key
 -- The live job with a key.
@@ -85,7 +116,7 @@ ORDER BY priority DESC, number LIMIT ?3;
 UPDATE jobs SET state = 'claimed', holder = ?2, seconds = ?3, fence = fence + 1, renewals = 0, progress = 0,
     attempts = attempts + 1
 WHERE number = ?1
-RETURNING id, kind, variant, key, body, holder, fence, renewals, seconds, attempts, outputs;
+RETURNING id, kind, variant, key, body, holder, fence, renewals, seconds, attempts, outputs, context;
 
 -- name: renew
 -- Say that a lease is alive.

@@ -8,7 +8,7 @@ import msgspec
 
 from ringrift.events.base import Envelope
 from ringrift.store import sql
-from ringrift.store.ports import Delivery, JobRow, Record, RoleRow
+from ringrift.store.ports import Delivery, JobRow, ReaderRow, Record, RoleRow
 
 QUERIES = sql.load("ringrift.store.sqlite", "queries.sql")
 
@@ -20,10 +20,10 @@ def as_json(values: Collection[str]) -> str:
 
 def _envelope(row: tuple[Any, ...]) -> Envelope:
     # Spelt out and not zipped: this is the hottest read there is.
-    id, name, body, version, position, time, node, source, origin, correlation, cause, trace = row
+    id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth = row
     return Envelope(
         id=id, name=name, body=body, version=version, position=position, time=time, node=node, source=source,
-        origin=origin, correlation=correlation, cause=cause, trace=trace,
+        origin=origin, correlation=correlation, cause=cause, trace=trace, depth=depth,
     )  # fmt: skip
 
 
@@ -49,6 +49,25 @@ def read(db: apsw.Connection, after: int, limit: int, names: Collection[str] = (
 def envelopes(db: apsw.Connection, ids: Sequence[str]) -> Sequence[Envelope]:
     """Events by id."""
     return [_envelope(row) for row in db.execute(QUERIES["envelopes"], (as_json(ids),))]
+
+
+def story(db: apsw.Connection, trace: str, limit: int) -> Sequence[Envelope]:
+    """Events of one trace."""
+    return [_envelope(row) for row in db.execute(QUERIES["story"], (trace, limit))]
+
+
+def before(db: apsw.Connection, time: float) -> int:
+    """The position before the first event at *time* or later."""
+    position: int = one(db, QUERIES["before"], (time,))
+    return position
+
+
+def readers(db: apsw.Connection) -> Sequence[ReaderRow]:
+    """Readers, how much waits for each and since when."""
+    return [
+        ReaderRow(reader=reader, position=position, lapsed=bool(lapsed), behind=behind, since=since)
+        for reader, position, lapsed, behind, since in db.execute(QUERIES["readers"])
+    ]
 
 
 def places(db: apsw.Connection) -> Mapping[str, int]:

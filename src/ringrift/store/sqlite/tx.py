@@ -1,15 +1,17 @@
 """The verbs of a transaction over SQLite: SQL inline on the loop's thread, never a thread hop per verb."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import apsw
 import msgspec
 
 from ringrift.events.base import Envelope
-from ringrift.kernel.errors import IdConflict, LeaseLost, NotLeader, Overtaken
-from ringrift.store.ports import Delivery, Failure, Held, JobRow, Lease, Put, Record, RoleRow, Wanted
+from ringrift.kernel.errors import IdConflict, LeaseLost, NotLeader, Overtaken, UnknownName
+from ringrift.store.ports import Delivery, Failure, Held, JobRow, Lease, Put, ReaderRow, Record, RoleRow, Wanted
 from ringrift.store.sqlite import reads
+from ringrift.store.sqlite.connect import translate
 from ringrift.store.sqlite.reads import QUERIES
 
 PAGES_FREED_AT_ONCE = 500
@@ -40,8 +42,17 @@ class SqliteReads:
     async def envelopes(self, ids: Sequence[str]) -> Sequence[Envelope]:
         return await self._ask(reads.envelopes, ids)
 
+    async def story(self, trace: str, limit: int) -> Sequence[Envelope]:
+        return await self._ask(reads.story, trace, limit)
+
+    async def before(self, time: float) -> int:
+        return await self._ask(reads.before, time)
+
     async def places(self) -> Mapping[str, int]:
         return await self._ask(reads.places)
+
+    async def readers(self) -> Sequence[ReaderRow]:
+        return await self._ask(reads.readers)
 
     async def deliveries(
         self, states: Collection[str], limit: int, reader: str | None = None, position: int | None = None
@@ -75,12 +86,29 @@ class SqliteReads:
 class SqliteTx(SqliteReads):
     """The verbs of :class:`ringrift.store.ports.Tx`."""
 
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[None]:
+        self._db.execute("SAVEPOINT apart")
+        try:
+            yield
+        except BaseException as wrong:
+            if self._db.in_transaction:  # a full disk may have undone everything already
+                self._db.execute("ROLLBACK TO apart")
+                self._db.execute("RELEASE apart")
+            if isinstance(wrong, apsw.Error):
+                raise translate(wrong, self._db.filename) from wrong
+            raise
+        self._db.execute("RELEASE apart")
+
     # log ------------------------------------------------------------------------------------------------------------
 
     async def append(self, envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
         db, query, done = self._db, QUERIES["append"], []
         for e in envelopes:
-            row = (e.id, e.name, e.version, e.time, e.node, e.source, e.origin, e.correlation, e.cause, e.trace, e.body)
+            row = (
+                e.id, e.name, e.version, e.time, e.node, e.source, e.origin, e.correlation, e.cause, e.trace, e.depth,
+                e.body,
+            )  # fmt: skip
             db.execute(query, row)
             if db.changes():
                 done.append(msgspec.structs.replace(e, position=db.last_insert_rowid()))
@@ -102,15 +130,27 @@ class SqliteTx(SqliteReads):
 
     async def enrol(self, reader: str, at: int) -> int:
         self._db.execute(QUERIES["enrol"], (reader, at))
-        place: int = reads.one(self._db, QUERIES["place"], (reader,))
-        return place
+        place, lapsed = self._db.execute(QUERIES["place"], (reader,)).get
+        if lapsed:
+            raise Overtaken(reader, place, None)
+        return int(place)
+
+    async def lapse(self, readers: Sequence[tuple[str, int]]) -> None:
+        self._db.executemany(QUERIES["lapse"], readers)
+
+    async def forget(self, reader: str) -> int:
+        self._db.execute(QUERIES["forget"], (reader,))
+        if not self._db.changes():
+            raise UnknownName("reader", reader, reads.places(self._db))
+        self._db.execute(QUERIES["forget_letters"], (reader,))
+        return self._db.changes()
 
     async def park(self, deliveries: Sequence[Delivery]) -> None:
         rows = [(d.reader, d.position, d.state, d.attempts, d.pause, d.error, d.first, d.last) for d in deliveries]
         self._db.executemany(QUERIES["park"], rows)
 
-    async def compact(self, keep: int, limit: int) -> int:
-        self._db.execute(QUERIES["compact"], (keep, limit))
+    async def compact(self, keep: int, limit: int, names: Collection[str] = ()) -> int:
+        self._db.execute(QUERIES["compact"], (keep, limit, reads.as_json(names) if names else None))
         dropped = self._db.changes()
         self._db.execute(QUERIES["expire"], (limit,))
         # Give free pages back to the disk, a few at a time: nobody waits long behind it.
@@ -123,7 +163,8 @@ class SqliteTx(SqliteReads):
     async def enqueue(self, jobs: Sequence[Wanted]) -> Sequence[str]:
         ids = []
         for j in jobs:
-            self._db.execute(QUERIES["enqueue"], (j.id, j.kind, j.variant, j.key, j.body, j.priority, j.node, j.time))
+            row = (j.id, j.kind, j.variant, j.key, j.body, j.priority, j.node, j.time, j.context)
+            self._db.execute(QUERIES["enqueue"], row)
             if self._db.changes():
                 ids.append(j.id)
             else:
@@ -143,10 +184,10 @@ class SqliteTx(SqliteReads):
 
     def _claim(self, number: int, holder: str, seconds: float) -> Lease:
         [row] = self._db.execute(QUERIES["claim"], (number, holder, seconds))
-        job, kind, variant, key, body, by, fence, renewals, seconds, attempts, outputs = row
+        job, kind, variant, key, body, by, fence, renewals, seconds, attempts, outputs, context = row
         return Lease(
             job=job, kind=kind, variant=variant, key=key, body=body, holder=by, fence=fence, renewals=renewals,
-            seconds=seconds, attempts=attempts, outputs=outputs,
+            seconds=seconds, attempts=attempts, outputs=outputs, context=context,
         )  # fmt: skip
 
     async def renew(self, held: Sequence[Held]) -> None:

@@ -21,7 +21,10 @@ class Worker(Protocol):
     """Somebody who does the jobs of one workload, one at a time."""
 
     async def run(self, spec: JobSpec, resume: str | None, report: Report) -> JobResult:
-        """Do one job.  Raises JobFailed or ChildDied.  Cancelling it kills the worker."""
+        """Do one job, at the place in its trace where the caller runs.  Raises JobFailed or ChildDied.
+
+        Cancelling it kills the worker.
+        """
 
     def ask_to_stop(self) -> None:
         """Ask the running job to end early with what it has."""

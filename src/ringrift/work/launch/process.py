@@ -1,12 +1,13 @@
 """Workers as child processes: own process group, words over a pipe, no orphan whatever happens to us.
 
-    node ── {"run": spec, "resume": blob} ──▶ child          (stdin)
+    node ── {"run": spec, "resume": blob, "traceparent": …} ──▶ child          (stdin)
     node ◀── {"done": 0.4} · {"result": …} · {"error": …} ── child   (stdout; the workload's own prints go to stderr)
 
 A child ends when its stdin ends, so it cannot outlive a node that was killed.
 """
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from ringrift.bus import spans, trace
+from ringrift.bus.spans import Span
 from ringrift.kernel.errors import ChildDied, JobFailed
 from ringrift.work.launch.ports import Report, Word
 from ringrift.workload.api import JobResult, JobSpec
@@ -23,6 +26,8 @@ from ringrift.workload.api import JobResult, JobSpec
 LINE_BYTES_MAX = 8 * 1024 * 1024
 START_SECONDS_MAX = 60.0
 STDERR_LINES_KEPT = 40
+SPANS_PER_JOB_MAX = 1000
+log = logging.getLogger(__name__)
 
 
 class Said(msgspec.Struct):
@@ -37,6 +42,9 @@ class Said(msgspec.Struct):
     retry: bool = True
     blob: str | None = None
     memory: int = 0
+    spans: tuple[Span, ...] = ()
+    """Of the workload's own code, with the last line of a job: the node keeps them as its own."""
+    spans_dropped: int = 0
 
 
 class Told(msgspec.Struct, omit_defaults=True):
@@ -44,6 +52,8 @@ class Told(msgspec.Struct, omit_defaults=True):
 
     run: JobSpec | None = None
     resume: str | None = None
+    traceparent: str = ""
+    """Where the job stands in its trace, as W3C writes it; its last digit says whether anybody keeps spans."""
     stop: bool = False
 
 
@@ -87,11 +97,12 @@ class Process:
             self._child.stdin.write(msgspec.json.encode(told) + b"\n")
 
     async def run(self, spec: JobSpec, resume: str | None, report: Report) -> JobResult:
-        self.tell(Told(run=spec, resume=resume))
+        self.tell(Told(run=spec, resume=resume, traceparent=trace.traceparent()))
         try:
             while True:
                 said = await self.hear()
                 self.memory = said.memory or self.memory
+                _keep(said)
                 if said.result is not None:
                     return said.result
                 if said.error is not None:
@@ -125,6 +136,16 @@ class Process:
         self._child.stdin.close()
         await asyncio.wait((self._listening,), timeout=1.0)
         self._listening.cancel()
+
+
+def _keep(said: Said) -> None:
+    """Keep the spans of a workload, if anybody does."""
+    recorder = spans.recorder()
+    if recorder is not None:
+        for span in said.spans:
+            recorder.keep(span)
+    if said.spans_dropped:
+        log.warning("%d spans of one job were dropped: it made too many", said.spans_dropped)
 
 
 class ProcessLaunch:

@@ -1,0 +1,163 @@
+"""The catalog for other tools: JSON Schema, AsyncAPI, an example of each event, and what of it may never change."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from ringrift.events.base import Envelope, Event
+from ringrift.events.catalog import EVENTS
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_ASYNCAPI = "3.0.0"
+# No type contains itself, so this is deeper than anything that we declare.
+_NESTING_MAX = 8
+
+# Words that make an example read like the real thing, for a field of one event or for all; every other text is the
+# name of its field.
+_WORDS = {
+    "variant": "hex8_2p", "workload": "reversi", "node": "node-1", "nodes": "node-1", "profile": "full",
+    "stage": "training", "before": "exporting", "pipeline.requested.stage": "export",
+    "pipeline.requested.reason": "enough games", "role": "pipeline", "daemon": "replicate", "reader": "pipeline",
+    "job": "01J8Z0Q4T6", "jobs": "01J8Z0Q4T6", "key": "train:hex8_2p:7", "kind": "train", "state": "parked",
+    "error": "RuntimeError: out of memory", "reason": "the score is too low", "rule": "the score is high enough",
+    "event": "CUSTOM_EVENT", "trend": "rising", "evaluation.velocity_changed.before": "steady",
+    "status": "degraded", "health.changed.before": "healthy", "reasons": "the disk is nearly full",
+    "level": "warning", "work.pressure_changed.level": "soft", "data.synced.kind": "games",
+    "alert.raised.kind": "disk", "alert.cleared.kind": "disk", "subject": "node-1", "detail": "3 GiB are free",
+}  # fmt: skip
+_BLOBS = frozenset({"batch", "batches", "blob", "candidate", "champion", "model", "parent", "previous", "refused",
+                    "samples"})  # fmt: skip
+
+
+def json_schema() -> dict[str, Any]:
+    """One schema for the body of any event; ``$defs`` has each under its name on the wire."""
+    return {
+        "$schema": _DIALECT,
+        "title": "RingRift events",
+        "oneOf": [{"$ref": f"#/$defs/{event.name()}"} for event in EVENTS],
+        "$defs": _schemas("#/$defs/"),
+    }
+
+
+def asyncapi() -> dict[str, Any]:
+    """An AsyncAPI document: one channel and one message for each event, with the envelope as headers."""
+    place = "#/components/messages/"
+    return {
+        "asyncapi": _ASYNCAPI,
+        "info": {
+            "title": "RingRift events",
+            "version": str(max(event.VERSION for event in EVENTS)),
+            "description": "What can have happened.  New fields have defaults; types and names never change.",
+        },
+        "defaultContentType": "application/json",
+        "channels": {
+            event.name(): {
+                "address": event.name(),
+                "description": _about(event),
+                "messages": {event.name(): {"$ref": place + event.name()}},
+            }
+            for event in EVENTS
+        },
+        "components": {
+            "messages": {event.name(): _message(event) for event in EVENTS},
+            "schemas": _schemas("#/components/schemas/") | {"Envelope": _headers()},
+        },
+    }
+
+
+def example(event: type[Event]) -> dict[str, Any]:
+    """A body of *event* made from the types of its fields: the same each time, and it decodes."""
+    info = msgspec.inspect.type_info(event)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return {"type": event.name()} | _struct(info, event.name())
+
+
+def shape(event: type[Event]) -> dict[str, Any]:
+    """What of *event* may never change: its fields with their types on the wire, and which of them must be there."""
+    _, parts = msgspec.json.schema_components([event], ref_template="{name}")
+    schema = parts[event.__name__]
+    fields = {name: _bare(part, parts) for name, part in schema["properties"].items() if name != "type"}
+    return {"fields": fields, "required": [name for name in schema["required"] if name != "type"]}
+
+
+def _schemas(prefix: str) -> dict[str, Any]:
+    """The schema of each event under its wire name, and of each value inside an event under its class name."""
+    found: dict[str, Any] = {}
+    for event in EVENTS:
+        _, parts = msgspec.json.schema_components([event], ref_template=prefix + "{name}")
+        own = parts.pop(event.__name__)
+        found |= parts
+        found[event.name()] = own | {"title": event.name()}
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))  # defaults are tuples, JSON has none
+    return plain
+
+
+def _message(event: type[Event]) -> dict[str, Any]:
+    return {
+        "name": event.name(),
+        "title": event.__name__,
+        "summary": _about(event),
+        "tags": [{"name": event.SCOPE}],
+        "headers": {"$ref": "#/components/schemas/Envelope"},
+        "payload": {"$ref": f"#/components/schemas/{event.name()}"},
+        "examples": [{"name": "example", "payload": example(event)}],
+    }
+
+
+def _headers() -> dict[str, Any]:
+    """The envelope around an event; the body is the message itself."""
+    _, parts = msgspec.json.schema_components([Envelope])
+    schema: dict[str, Any] = parts["Envelope"]
+    fields = {name: part for name, part in schema["properties"].items() if name != "body"}
+    return schema | {"properties": fields, "required": [name for name in schema["required"] if name != "body"]}
+
+
+def _about(event: type[Event]) -> str:
+    return (event.__doc__ or "").split("\n")[0]
+
+
+def _bare(part: Any, parts: dict[str, Any], nested: int = 0) -> Any:
+    """*part* with what it refers to in its place, and without prose and defaults."""
+    assert nested < _NESTING_MAX
+    match part:
+        case {"$ref": str(name)}:
+            return _bare(parts[name], parts, nested + 1)
+        case {"properties": dict(fields)}:
+            bare = {name: _bare(field, parts, nested + 1) for name, field in fields.items()}
+            return {"type": "object", "properties": bare, "required": part.get("required", [])}
+        case dict():
+            kept = {key: value for key, value in part.items() if key not in ("title", "description", "default")}
+            return {key: _bare(value, parts, nested + 1) for key, value in kept.items()}
+        case list():
+            return [_bare(one, parts, nested + 1) for one in part]
+    return part
+
+
+def _struct(info: msgspec.inspect.StructType, of: str) -> dict[str, Any]:
+    return {field.encode_name: _sample(field.type, field.name, of) for field in info.fields}
+
+
+def _sample(kind: msgspec.inspect.Type, name: str, of: str) -> Any:
+    """A value of *kind* that could stand in the field *name* of the event *of*."""
+    match kind:
+        case msgspec.inspect.StructType():
+            return _struct(kind, of)
+        case msgspec.inspect.UnionType(types=types):
+            return _sample(next(one for one in types if not isinstance(one, msgspec.inspect.NoneType)), name, of)
+        case msgspec.inspect.VarTupleType(item_type=item) | msgspec.inspect.ListType(item_type=item):
+            return [_sample(item, name, of)]
+        case msgspec.inspect.DictType(value_type=msgspec.inspect.FloatType()):
+            return {"loss": 0.5}
+        case msgspec.inspect.DictType():
+            return {"config_key": "hex8_2p"}
+        case msgspec.inspect.BoolType():
+            return True
+        case msgspec.inspect.IntType():
+            return 7
+        case msgspec.inspect.FloatType():
+            return 0.5
+    assert isinstance(kind, msgspec.inspect.StrType), f"no example of {kind} for {name}"
+    if name in _BLOBS:
+        return hashlib.sha256(name.encode()).hexdigest()
+    return _WORDS.get(f"{of}.{name}") or _WORDS.get(name, name)

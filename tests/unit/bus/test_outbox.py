@@ -1,0 +1,124 @@
+"""Spans on their way out: whoever takes them may be slow, refuse or hang, and the node goes on."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from ringrift.bus.outbox import Counts, Outbox
+from ringrift.bus.spans import Span
+from ringrift.kernel.settings import TraceSettings
+from waiting import wait_until
+
+QUICK = TraceSettings(flush_seconds=0.02, batch_max=4, queue_max=10)
+
+
+def made(number: int) -> Span:
+    """A span that can be told from others."""
+    return Span(trace="t", id=str(number), parent="", name="n", start=0.0, seconds=0.0)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another thread does."""
+    asyncio.run(wait_until(condition))
+
+
+class Taker:
+    """Takes spans, unless it refuses or is held back."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.takes = True
+        self.free = threading.Event()
+        self.free.set()
+        self.asked = threading.Event()
+
+    def send(self, spans: Sequence[Span]) -> bool:
+        """Take one batch."""
+        self.asked.set()
+        self.free.wait(30)
+        self.batches.append([int(span.id) for span in spans])
+        return self.takes
+
+
+def test_spans_are_sent_in_order_and_in_batches() -> None:
+    """Everything that was offered arrives once, in order, in batches of bounded size."""
+    taker = Taker()
+    outbox = Outbox(taker.send, QUICK)
+
+    for number in range(9):
+        outbox.offer(made(number))
+    counts = outbox.close(5.0)
+
+    assert [number for batch in taker.batches for number in batch] == list(range(9))
+    assert max(len(batch) for batch in taker.batches) <= 4
+    assert counts == Counts(sent=9, dropped=0, failed=0, waiting=0)
+
+
+def test_a_batch_that_is_not_full_leaves_after_a_moment() -> None:
+    """One span does not wait for others to come."""
+    taker = Taker()
+    outbox = Outbox(taker.send, QUICK)
+
+    outbox.offer(made(1))
+    until(lambda: taker.batches == [[1]])
+
+    assert outbox.close(5.0).sent == 1
+
+
+def test_a_full_queue_drops_the_newest_and_counts_them(caplog: pytest.LogCaptureFixture) -> None:
+    """While nobody takes them, as many wait as may; the rest is counted, told, and held nobody up."""
+    taker = Taker()
+    taker.free.clear()
+    outbox = Outbox(taker.send, QUICK)
+    outbox.offer(made(0))
+    assert taker.asked.wait(5)
+
+    for number in range(1, 26):
+        outbox.offer(made(number))
+    before = outbox.counts()
+    taker.free.set()
+    with caplog.at_level(logging.WARNING):
+        after = outbox.close(5.0)
+
+    assert before == Counts(sent=0, dropped=15, failed=0, waiting=11)
+    assert [number for batch in taker.batches for number in batch] == list(range(11))
+    assert after == Counts(sent=11, dropped=15, failed=0, waiting=0)
+    assert "15 spans were lost" in caplog.text
+
+
+def test_what_nobody_takes_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """A batch that was refused is lost, and the next one is tried all the same."""
+    taker = Taker()
+    taker.takes = False
+    outbox = Outbox(taker.send, QUICK)
+
+    with caplog.at_level(logging.WARNING):
+        outbox.offer(made(1))
+        until(lambda: outbox.counts().failed == 1)
+        taker.takes = True
+        outbox.offer(made(2))
+        counts = outbox.close(5.0)
+
+    assert counts == Counts(sent=1, dropped=0, failed=1, waiting=0)
+    assert "1 spans were lost" in caplog.text
+
+
+def test_closing_waits_only_so_long() -> None:
+    """A taker that hangs cannot keep a node from stopping; what waited is counted as dropped."""
+    taker = Taker()
+    taker.free.clear()
+    outbox = Outbox(taker.send, QUICK)
+    outbox.offer(made(0))
+    assert taker.asked.wait(5)
+    outbox.offer(made(1))
+
+    counts = outbox.close(0.05)
+    outbox.offer(made(2))
+    late = outbox.counts()
+    taker.free.set()
+
+    assert counts == Counts(sent=0, dropped=1, failed=0, waiting=1)
+    assert late.dropped == 2

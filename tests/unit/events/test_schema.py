@@ -1,0 +1,115 @@
+"""What other tools read about events is whole, refers to nothing that is missing, and shows examples that are true."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from ringrift.events import catalog, model
+from ringrift.events.base import Envelope, Event
+from ringrift.events.catalog import EVENTS
+from ringrift.events.schema import asyncapi, example, json_schema, shape
+
+KEY = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def references(part: Any) -> Iterator[str]:
+    """Every reference anywhere below *part*."""
+    if isinstance(part, dict):
+        yield from ([part["$ref"]] if "$ref" in part else [])
+        for inner in part.values():
+            yield from references(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from references(inner)
+
+
+def follow(document: dict[str, Any], reference: str) -> Any:
+    """What *reference* points at.  Raises KeyError if it points at nothing."""
+    found: Any = document
+    for step in reference.removeprefix("#/").split("/"):
+        found = found[step]
+    return found
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name())
+def test_an_example_is_a_body_of_its_event(event: type[Event]) -> None:
+    """Each example passes the edge, decodes to its event and encodes to itself."""
+    body = msgspec.json.encode(example(event))
+
+    found = catalog.admit(event.name(), body)
+
+    assert type(found) is event
+    assert catalog.encode(found) == body
+    assert example(event) == example(event)
+
+
+@pytest.mark.parametrize("document", [json_schema(), asyncapi()], ids=["json schema", "asyncapi"])
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    """No document refers to a part that it does not have, and each can be written as JSON."""
+    found = set(references(document))
+
+    assert found
+    assert all(follow(document, reference) for reference in found)
+    assert msgspec.json.decode(msgspec.json.encode(document)) == document
+
+
+def test_the_schema_has_every_event_under_its_name() -> None:
+    """One alternative and one definition for each event, told apart by their tags, and the values inside them."""
+    schema = json_schema()
+
+    assert [one["$ref"] for one in schema["oneOf"]] == [f"#/$defs/{name}" for name in catalog.names()]
+    assert set(schema["$defs"]) == {*catalog.names(), "Evidence", "Played"}
+    for name in catalog.names():
+        assert schema["$defs"][name]["properties"]["type"] == {"enum": [name]}
+        assert schema["$defs"][name]["description"]
+
+
+def test_the_schema_says_what_must_be_there() -> None:
+    """Fields without a default are required; the others show theirs."""
+    found = json_schema()["$defs"]["model.promoted"]
+
+    assert found["required"] == ["type", "variant", "model", "generation"]
+    assert found["properties"]["previous"]["default"] is None
+    assert found["properties"]["evidence"]["anyOf"][0] == {"$ref": "#/$defs/Evidence"}
+
+
+def test_asyncapi_has_a_channel_and_a_message_for_every_event() -> None:
+    """Channel, message and payload of an event carry its name; keys are such as AsyncAPI allows."""
+    document = asyncapi()
+
+    assert document["asyncapi"] == "3.0.0"
+    assert {"title", "version"} <= set(document["info"])
+    assert tuple(document["channels"]) == tuple(document["components"]["messages"]) == catalog.names()
+    assert all(KEY.fullmatch(key) for part in document["components"].values() for key in part)
+    for event in EVENTS:
+        channel = document["channels"][event.name()]
+        assert channel["address"] == event.name()
+        message = follow(document, channel["messages"][event.name()]["$ref"])
+        assert message["payload"] == {"$ref": f"#/components/schemas/{event.name()}"}
+        assert message["tags"] == [{"name": event.SCOPE}]
+        assert message["examples"][0]["payload"] == example(event)
+
+
+def test_the_envelope_is_the_headers() -> None:
+    """Everything around an event is a header, except the body, which is the message itself."""
+    headers = asyncapi()["components"]["schemas"]["Envelope"]
+
+    assert headers["type"] == "object"
+    assert set(headers["properties"]) == set(Envelope.__struct_fields__) - {"body"}
+    assert headers["required"] == ["id", "name"]
+
+
+def test_a_shape_has_types_and_no_prose() -> None:
+    """Values inside an event are part of its shape; descriptions and defaults are not."""
+    found = shape(model.Rejected)
+
+    assert found["required"] == ["variant", "model", "reason"]
+    assert found["fields"]["reason"] == {"type": "string"}
+    evidence, nothing = found["fields"]["evidence"]["anyOf"]
+    assert evidence["properties"]["llr"] == {"type": "number"}
+    assert nothing == {"type": "null"}
+    assert "default" not in found["fields"]["evidence"]
+    assert "description" not in evidence
