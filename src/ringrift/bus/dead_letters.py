@@ -59,7 +59,7 @@ async def discard(store: Store, scribe: Scribe, reader: str, position: int, reas
     async with store.begin() as tx:
         old = await _unsettled(tx, reader, position)
         new = msgspec.structs.replace(old, state="discarded", pause=0.0, error=reason, last=now)
-        await letters.settle(tx, scribe, [(new, await letters.envelope_of(tx, old))])
+        await letters.settle(tx, scribe, [(new, await letters.event_at(tx, position))])
 
 
 async def revive(store: Store, reader: str, position: int, now: float) -> None:

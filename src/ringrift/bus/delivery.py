@@ -7,6 +7,7 @@ the failing ones are parked, and the reader goes on behind them.  A batch that t
 transaction for each event.  A reaction is therefore exactly once: it has happened if and only if the place has moved.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import NoRoom, NotLeader, Overdue, Overtaken, Unreachable
+from ringrift.kernel.errors import DeliveryError, NoRoom, NotLeader, Overdue, Overtaken, Unreachable
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.value import Value
 from ringrift.store.ports import Delivery, Store, Tx
@@ -133,7 +134,10 @@ class Courier:
             if still is not None and still != letter:
                 states.append(still)  # somebody else was faster
                 continue
-            envelope, now = await letters.envelope_of(tx, letter), self._clock.now()
+            envelope, now = await letters.event_at(tx, letter.position), self._clock.now()
+            if envelope is None:
+                states.append(letter)  # it cannot be had any more: somebody may give it up
+                continue
             wrong = await _try(reader, envelope, tx)
             if wrong is None:
                 new = letters.recovered(letter, now)
@@ -151,7 +155,7 @@ class Courier:
             if still is not None and still != letter:
                 return still
             worse = letters.judge(letter, letter.reader, letter.position, wrong, self._clock.now(), self._backoff)
-            await letters.settle(tx, self._scribe, [(worse, await letters.envelope_of(tx, letter))])
+            await letters.settle(tx, self._scribe, [(worse, await letters.event_at(tx, letter.position))])
             return worse
 
 
@@ -159,6 +163,11 @@ async def attempt(call: Callable[..., Awaitable[Any]], *args: Any) -> Exception 
     """Call foreign code; what went wrong, if anything did."""
     try:
         await call(*args)
+    except asyncio.CancelledError as cancelled:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return DeliveryError("what it awaited was cancelled").with_traceback(cancelled.__traceback__)
     except Exception as wrong:  # noqa: BLE001 - foreign code may raise anything, and the caller tells whom it concerns
         return wrong
     return None
@@ -168,6 +177,8 @@ def attempt_plain(call: Callable[..., T], *args: Any) -> tuple[T | None, Excepti
     """Call a foreign plain function; what it returned, or what went wrong."""
     try:
         return call(*args), None
+    except SystemExit as end:
+        return None, DeliveryError(f"called for the end of the program: {end}")
     except Exception as wrong:  # noqa: BLE001 - as above
         return None, wrong
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ringrift.bus import letters, spans
-from ringrift.bus.dead_letters import TRIED_AT_ONCE_MAX, WATCHED_MAX, due
+from ringrift.bus.dead_letters import WATCHED_MAX, due
 from ringrift.bus.delivery import attempt
 from ringrift.bus.scribe import Scribe
 from ringrift.bus.wants import Wants
@@ -135,15 +135,14 @@ class Attendant:
 
     async def _call(self, envelope: Envelope) -> Exception | None:
         """Call the handler; what went wrong, if anything did."""
+        return await attempt(self._in_time, envelope)
+
+    async def _in_time(self, envelope: Envelope) -> None:
+        """Call the handler, if it wants the event.  Raises TimedOut, or whatever it raises."""
         errand = self._errand
         event = catalog.decode(envelope.name, envelope.body)
         if isinstance(event, Unknown) or not errand.wants.has(event, envelope):
-            return None
-        return await attempt(self._in_time, event, envelope)
-
-    async def _in_time(self, event: Event, envelope: Envelope) -> None:
-        """Call the handler.  Raises TimedOut, or whatever it raises."""
-        errand = self._errand
+            return
         with spans.delivering(errand.name, envelope):
             try:
                 async with asyncio.timeout(errand.seconds_max) as limit:
@@ -154,32 +153,26 @@ class Attendant:
                 raise
 
     async def retry(self) -> None:
-        """Try what is due once more, and with *ordered* what waited behind it."""
-        while await self._retry_due():
-            pass
-
-    async def _retry_due(self) -> bool:
-        """Try each letter whose pause is over; whether others waited for one of them and may go now."""
+        """Try each letter whose pause is over; with *ordered*, only behind no earlier one of its source."""
         async with self._store.read() as view:
             parked = await view.deliveries(("parked",), WATCHED_MAX, self._errand.name)
-            ready = due(parked, self._watch, self._clock.tick())[:TRIED_AT_ONCE_MAX]
-            found = {one.position: await letters.envelope_of(view, one) for one in ready}
-            blocking = await self._blocking(view, parked) if self._errand.ordered else {}
-        self._blocked = set(blocking)
-        moved = False
-        for letter in ready:
-            envelope = found[letter.position]
-            if blocking.get((envelope.node, envelope.source), letter.position) == letter.position:
-                moved = (await self._try_again(letter, envelope)).state != "parked" or moved
-        return moved and self._errand.ordered
-
-    async def _blocking(self, view: Any, parked: Sequence[Delivery]) -> dict[tuple[str, str], int]:
-        """The first parked letter of each source."""
-        first: dict[tuple[str, str], int] = {}
+            ready = {one.position for one in due(parked, self._watch, self._clock.tick())}
+            events = {
+                one.position: await letters.event_at(view, one.position)
+                for one in parked
+                if self._errand.ordered or one.position in ready
+            }
+        blocked: set[tuple[str, str]] = set()
         for letter in parked:
-            envelope = await letters.envelope_of(view, letter)
-            first.setdefault((envelope.node, envelope.source), letter.position)
-        return first
+            envelope = events.get(letter.position)
+            if envelope is None:
+                continue
+            source = (envelope.node, envelope.source)
+            if self._errand.ordered and source in blocked:
+                continue
+            if letter.position not in ready or (await self._try_again(letter, envelope)).state == "parked":
+                blocked.add(source)
+        self._blocked = blocked
 
     async def _try_again(self, letter: Delivery, envelope: Envelope) -> Delivery:
         wrong, errand = await self._call(envelope), self._errand

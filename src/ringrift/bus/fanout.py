@@ -13,6 +13,7 @@ from typing import Any
 from ringrift.bus import trace
 from ringrift.bus.delivery import attempt_plain
 from ringrift.bus.subscription import Counts, Subscription
+from ringrift.bus.wants import Wants
 from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.kernel.errors import InputError, Unreachable
@@ -64,6 +65,10 @@ class Fanout:
                 subscription.offer(event, envelope, context)
             else:
                 _offer(subscription, event, envelope)
+
+    def wants(self) -> list[Wants]:
+        """What every subscription wants."""
+        return [subscription.wants for subscription in self._subscriptions]
 
     def counts(self) -> list[Counts]:
         """How every subscription is."""

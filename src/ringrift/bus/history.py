@@ -4,15 +4,15 @@ Replaying into a reader is a matter of its deliveries: each event is parked for 
 look of whoever serves it tries exactly these, and the counts of letters tell how far that has come.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection
 
+from ringrift.bus import letters
 from ringrift.events.base import Envelope
-from ringrift.kernel.errors import UnknownName
+from ringrift.kernel.errors import InputError, UnknownName
 from ringrift.store.ports import Delivery, Reads, Store
 
 READ_AT_ONCE = 500
-LOOKED_AT_MAX = 100_000
-"""How far back the last events of certain names are looked for."""
+LETTERS_MAX = 100_000
 REPLAYED_MAX = 10_000
 """Events that one replay may put before a reader."""
 REPLAYED = "replayed by hand"
@@ -22,12 +22,16 @@ async def recent(
     store: Store, limit: int, names: Collection[str] = (), fits: Callable[[Envelope], bool] = lambda _: True
 ) -> list[Envelope]:
     """The last *limit* events that fit, of these *names* or of all, oldest first."""
-    place = max(store.position - (LOOKED_AT_MAX if names else limit), 0)
     found: list[Envelope] = []
-    async with store.read() as view:
-        while more := await view.read(place, READ_AT_ONCE, names):
-            found, place = [*found, *(one for one in more if fits(one))][-limit:], more[-1].position
-    return found
+    before: int | None = None
+    while len(found) < limit:
+        async with store.read() as view:
+            page = await view.last(before, max(limit, READ_AT_ONCE), names)
+        if not page:
+            break
+        found = [*(one for one in page if fits(one)), *found]
+        before = page[0].position
+    return found[-limit:]
 
 
 async def start_of(view: Reads, after: int | None, since: float | None) -> int:
@@ -57,23 +61,26 @@ async def past(
             yield envelope
 
 
-async def replay(store: Store, reader: str, positions: Sequence[int], now: float) -> int:
+async def replay(store: Store, reader: str, positions: Collection[int], now: float) -> int:
     """Put these events before *reader* once more; how many it had taken already and will get again.
 
-    Those it has not come to yet it gets anyway, and those that are parked already stay so.  Raises UnknownName.
+    Those it has not come to yet it gets anyway, those that are parked already stay so, and what the log has dropped
+    cannot be had again.  Raises UnknownName, or InputError for too many.
     """
+    if len(positions) > REPLAYED_MAX:
+        raise InputError(f"{len(positions)} events: one replay takes up to {REPLAYED_MAX}, ask for fewer")
     async with store.begin() as tx:
         places = await tx.places()
         if reader not in places:
             raise UnknownName("reader", reader, places)
-        waiting = {one.position for one in await tx.deliveries(("parked", "dead"), LOOKED_AT_MAX, reader)}
-        again = [
+        waiting = {one.position for one in await tx.deliveries(("parked", "dead"), LETTERS_MAX, reader)}
+        taken = sorted({one for one in positions if one <= places[reader]} - waiting)
+        again = [position for position in taken if await letters.event_at(tx, position) is not None]
+        await tx.park([
             Delivery(
                 reader=reader, position=position, state="parked", attempts=0, pause=0.0, error=REPLAYED, first=now,
                 last=now,
             )
-            for position in positions
-            if position <= places[reader] and position not in waiting
-        ]  # fmt: skip
-        await tx.park(again)
+            for position in again
+        ])  # fmt: skip
     return len(again)

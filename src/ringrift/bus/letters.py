@@ -48,7 +48,7 @@ def recovered(letter: Delivery, now: float) -> Delivery:
     )  # fmt: skip
 
 
-async def settle(tx: Tx, scribe: Scribe, letters: Sequence[tuple[Delivery, Envelope]]) -> None:
+async def settle(tx: Tx, scribe: Scribe, letters: Sequence[tuple[Delivery, Envelope | None]]) -> None:
     """Write down these letters of one reader in their new state, and say so: one event for each state.
 
     Of a delivery of that very event nothing is said, or a reader that fails on it would never hear the end of it.
@@ -56,7 +56,7 @@ async def settle(tx: Tx, scribe: Scribe, letters: Sequence[tuple[Delivery, Envel
     await tx.park([letter for letter, _ in letters])
     by_state: dict[str, list[Delivery]] = {}
     for letter, envelope in letters:
-        if envelope.name != Changed.name():
+        if envelope is None or envelope.name != Changed.name():
             by_state.setdefault(letter.state, []).append(letter)
     await tx.append([
         scribe.wrap(
@@ -64,7 +64,7 @@ async def settle(tx: Tx, scribe: Scribe, letters: Sequence[tuple[Delivery, Envel
                 reader=found[0].reader, positions=tuple(one.position for one in found), state=state,
                 error=told(found[0].error, TOLD_CHARACTERS_MAX),
             ),
-            cause=None, source="bus",
+            source="bus",
         )
         for state, found in by_state.items()
     ])  # fmt: skip
@@ -76,8 +76,7 @@ async def find(view: Reads, reader: str, position: int) -> Delivery | None:
     return found[0] if found else None
 
 
-async def envelope_of(view: Reads, letter: Delivery) -> Envelope:
-    """The event that *letter* could not deliver: compaction keeps it."""
-    [envelope] = await view.read(letter.position - 1, 1)
-    assert envelope.position == letter.position, "compaction keeps what is parked"
-    return envelope
+async def event_at(view: Reads, position: int) -> Envelope | None:
+    """The event at *position*.  Compaction keeps what is parked, but not for a reader that has lapsed."""
+    found = await view.read(position - 1, 1)
+    return found[0] if found and found[0].position == position else None

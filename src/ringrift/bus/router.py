@@ -13,7 +13,7 @@ from ringrift.bus.errands import Attendant, Errand
 from ringrift.bus.fanout import Fanout
 from ringrift.bus.scribe import Scribe
 from ringrift.bus.subscription import Counts, Gap, Subscription, awaited
-from ringrift.bus.wants import Asked, wants
+from ringrift.bus.wants import Asked, Wants, wants
 from ringrift.events import catalog, old_names
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.kernel.backoff import Backoff
@@ -185,13 +185,10 @@ class Router:
 
     def has_subscribers(self, asked: Asked) -> bool:
         """Whether anybody in this process listens to any event of *asked*."""
-        names = wants(asked).names
-        every = names if names is not None else frozenset(catalog.names())
-        durable = [errand.wants.names for errand, _ in self._handling.values()]
-        durable += [reader.wants or None for reader in self._readers.values()]
-        return any(self._fanout.wanted(name) for name in every) or any(
-            taken is None or taken & every for taken in durable
-        )
+        wanted = wants(asked)
+        durable = [errand.wants for errand, _ in self._handling.values()]
+        durable += [Wants(names=reader.wants or None) for reader in self._readers.values()]
+        return any(wanted.meets(one) for one in (*self._fanout.wants(), *durable))
 
     def counts(self) -> list[Counts]:
         """How every live subscription is."""
@@ -213,6 +210,12 @@ class Router:
     async def serve(self, reader: Reader, progress: Callable[[], None], holds: Callable[[], bool]) -> None:
         """Deliver to *reader* for ever, while *holds* says so; *progress* is called whenever nothing is left behind."""
         self._readers[reader.name] = reader
+        try:
+            await self._serve(reader, progress, holds)
+        finally:
+            del self._readers[reader.name]
+
+    async def _serve(self, reader: Reader, progress: Callable[[], None], holds: Callable[[], bool]) -> None:
         place = await self.courier.enrol(reader)
         while True:
             if holds():

@@ -94,7 +94,9 @@ class Subscription:
         self._missed += 1
         pressure = Backpressure(f"the queue of {self.name}", self._queue_max)
         if self._gap is not None:
-            self._gap(pressure)
+            _, wrong = attempt_plain(self._gap, pressure)
+            if wrong is not None:
+                log.warning("%s could not be told that it misses events", self.name, exc_info=wrong)
         elif self._missed == 1:
             log.warning("%s: events are missed", pressure)
 
@@ -121,6 +123,7 @@ class Subscription:
         queue, call, enter = self._queue, self._call, trace.enter
         while True:
             drainer.busy = True
+            self._watch()
             while queue:
                 event, envelope, context = queue.popleft()
                 enter(context)
@@ -152,7 +155,6 @@ class Subscription:
         else:
             self._awake.clear()
             await self._awake.wait()
-            self._watch()
 
     def _pardoned(self, drainer: _Drainer) -> bool:
         """Whether it was the watchdog that cancelled, and nobody else."""

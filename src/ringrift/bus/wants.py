@@ -20,12 +20,24 @@ class Wants(Value):
 
     names: frozenset[str] | None = None
     check: Predicate | None = None
+    words: frozenset[str] = frozenset()
+    """Names under which others say it, where it was asked for by name."""
 
     def has(self, event: Event, envelope: Envelope) -> bool:
         """Whether this event is wanted."""
         if self.names is not None and envelope.name not in self.names:
             return False
         return self.check is None or self.check(event, envelope)
+
+    def meets(self, other: "Wants") -> bool:
+        """Whether there may be an event that both want."""
+        if self.names is None or other.names is None:
+            return True
+        said = Said.name()
+        both = self.names & other.names
+        if both - {said}:
+            return True
+        return said in both and (not self.words or not other.words or bool(self.words & other.words))
 
 
 def wants(asked: Asked) -> Wants:
@@ -66,7 +78,9 @@ def _any_of(asked: Iterable[Any]) -> Wants:
     def check(event: Event, envelope: Envelope) -> bool:
         return envelope.name in plain or any(fits(event) for fits in checks[envelope.name])
 
-    return Wants(names=names, check=check)
+    plainly = Said.name() in plain  # whoever asks for the class hears what is said under any name
+    words = frozenset() if plainly else frozenset(old_names.canonical(one) for one in asked if isinstance(one, str))
+    return Wants(names=names, check=check, words=words)
 
 
 def _by_name(name: str) -> Iterable[tuple[str, Callable[[Event], bool]]]:

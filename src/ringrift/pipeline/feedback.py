@@ -11,8 +11,9 @@ from ringrift.kernel.value import Value
 KIND = "pace"
 MATCHES_MIN, MATCHES_MAX = 3, 8
 """Matches that a trend rests on: fewer say nothing, older ones say nothing about now."""
-RISING = 1.5
-"""How much faster than the older half of its matches the newer half must have gained for a line to be rising."""
+RISING = 2.0
+"""How much faster than the older half of its matches the newer half must have gained for a line to be rising.  One that
+is rising stays so while the newer half is the faster at all: a single match would turn it round all the time."""
 SECONDS_MIN = 1.0
 
 
@@ -56,7 +57,7 @@ def feel(pace: Pace, event: evaluation.Finished, policy: Policy, at: float) -> F
         plateaued=pace.plateaued and not event.promoted,
     )
     said: list[evaluation.VelocityChanged | evaluation.Plateaued] = []
-    now = trend(pace.matches)
+    now = trend(pace.matches, pace.trend)
     if now is not None and now != pace.trend:
         said.append(
             evaluation.VelocityChanged(
@@ -71,15 +72,15 @@ def feel(pace: Pace, event: evaluation.Finished, policy: Policy, at: float) -> F
     return Felt(pace=pace, events=tuple(said))
 
 
-def trend(matches: Sequence[Decided]) -> str | None:
-    """*rising*, *steady* or *flat*; None while there are too few matches to say."""
+def trend(matches: Sequence[Decided], before: str) -> str | None:
+    """*rising*, *steady* or *flat*, after it was *before*; None while there are too few matches to say."""
     if len(matches) < MATCHES_MIN:
         return None
     middle = len(matches) // 2
     older, newer = elo_per_hour(matches[: middle + 1]), elo_per_hour(matches[middle:])
     if elo_per_hour(matches) <= 0.0:
         return "flat"
-    return "rising" if newer > RISING * older else "steady"
+    return "rising" if newer > older * (1.0 if before == "rising" else RISING) else "steady"
 
 
 def elo_per_hour(matches: Sequence[Decided]) -> float:

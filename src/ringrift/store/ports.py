@@ -148,6 +148,9 @@ class Reads(Protocol):
     async def read(self, after: int, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
         """Up to *limit* events behind position *after*, in order; with *names*, only those."""
 
+    async def last(self, before: int | None, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
+        """The newest *limit* events before position *before*, or of all, in order; with *names*, only those."""
+
     async def envelopes(self, ids: Sequence[str]) -> Sequence[Envelope]:
         """The events with these ids, in the order of their positions."""
 

@@ -44,13 +44,21 @@ def story(*gains: float) -> tuple[Pace, list[str]]:
         ((0.0, 50.0, 50.0), "steady"),
         ((50.0, 50.0, 0.0), "steady"),
         ((0.0, 0.0, 50.0), "rising"),
-        ((0.0, 20.0, 20.0, 40.0, 40.0), "rising"),
+        ((0.0, 20.0, 20.0, 50.0, 50.0), "rising"),
         ((0.0, 40.0, 40.0, 20.0, 20.0), "steady"),
     ],
 )
 def test_a_trend_compares_the_newer_half_with_the_older(gains: tuple[float, ...], expected: str | None) -> None:
     """Too few matches say nothing; no gain at all is flat; much more than before is rising."""
-    assert trend(matches(*gains)) == expected
+    assert trend(matches(*gains), "unknown") == expected
+
+
+def test_a_line_that_is_rising_stays_so_while_it_gets_faster() -> None:
+    """It takes less to stay rising than to become it, so that one match does not turn it round."""
+    faster = matches(0.0, 20.0, 20.0, 25.0, 25.0)
+
+    assert (trend(faster, "steady"), trend(faster, "rising")) == ("steady", "rising")
+    assert trend(matches(0.0, 20.0, 20.0, 20.0, 20.0), "rising") == "steady"
 
 
 def test_the_pace_counts_what_was_gained_after_the_first_match() -> None:

@@ -17,6 +17,12 @@ FROM log WHERE position > ? ORDER BY position LIMIT ?;
 SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
 FROM log WHERE position > ? AND name IN (SELECT value FROM json_each(?)) ORDER BY position LIMIT ?;
 
+-- name: last
+-- The newest events before a position, newest first; of the names in a JSON list, or of all.
+SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
+FROM log WHERE position < ?1 AND (?3 IS NULL OR name IN (SELECT value FROM json_each(?3)))
+ORDER BY position DESC LIMIT ?2;
+
 -- name: envelopes
 -- Events by a JSON list of ids.
 SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth

@@ -10,6 +10,7 @@ from ringrift.events.base import Envelope
 from ringrift.store import sql
 from ringrift.store.ports import Delivery, JobRow, ReaderRow, Record, RoleRow
 
+POSITION_MAX = 2**63 - 1
 QUERIES = sql.load("ringrift.store.sqlite", "queries.sql")
 
 
@@ -44,6 +45,13 @@ def read(db: apsw.Connection, after: int, limit: int, names: Collection[str] = (
     else:
         rows = db.execute(QUERIES["read"], (after, limit))
     return [_envelope(row) for row in rows]
+
+
+def last(db: apsw.Connection, before: int | None, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
+    """The newest events before *before*, oldest first."""
+    end = POSITION_MAX if before is None else before
+    rows = db.execute(QUERIES["last"], (end, limit, as_json(names) if names else None))
+    return [_envelope(row) for row in rows][::-1]
 
 
 def envelopes(db: apsw.Connection, ids: Sequence[str]) -> Sequence[Envelope]:

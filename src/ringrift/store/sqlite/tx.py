@@ -39,6 +39,9 @@ class SqliteReads:
     async def read(self, after: int, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
         return await self._ask(reads.read, after, limit, names)
 
+    async def last(self, before: int | None, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
+        return await self._ask(reads.last, before, limit, names)
+
     async def envelopes(self, ids: Sequence[str]) -> Sequence[Envelope]:
         return await self._ask(reads.envelopes, ids)
 
