@@ -79,7 +79,9 @@ class Fanout:
         reached = self.place
         async with self._store.read() as view:
             envelopes = await view.read(subscription.place, self._settings.batch)
-        subscription.behind = False
+        if subscription.awaits and (not envelopes or envelopes[0].position > subscription.awaits):
+            subscription.miss()  # the log has been compacted meanwhile
+        subscription.behind, subscription.awaits = False, 0
         for envelope in envelopes:
             event = _decoded(envelope)
             if event is not None:

@@ -62,6 +62,8 @@ class Subscription:
         self.name, self.wants, self.place = name, wants, after
         self.behind = False
         """Too slow for its queue: it reads the log itself until it has caught up."""
+        self.awaits = 0
+        """The event that found no room first."""
         self._call = spans.watched(name, awaited(call, threads))
         self._clock, self._queue_max, self._seconds_max = clock, queue_max, seconds_max
         self._gap, self._catch_up = gap, catch_up
@@ -82,15 +84,15 @@ class Subscription:
             self._queue.append((event, envelope, context))
             if envelope.position:
                 self.place = envelope.position
-        elif envelope.position:
-            self.behind = True
-        else:
-            self._miss()
+        elif not envelope.position:
+            self.miss()
+        elif not self.behind:
+            self.behind, self.awaits = True, envelope.position
         if not self._awake.is_set():
             self._awake.set()
 
-    def _miss(self) -> None:
-        """An event that is in no log found no room: the subscriber is told."""
+    def miss(self) -> None:
+        """An event cannot be had any more: it is in no log, or the log has dropped it.  The subscriber is told."""
         self._missed += 1
         pressure = Backpressure(f"the queue of {self.name}", self._queue_max)
         if self._gap is not None:

@@ -224,7 +224,11 @@ class SqliteStore:
 
     def leave(self, wrong: BaseException | None) -> "asyncio.Future[None] | None":
         """End a body: undo it if it failed, else the future that COMMIT resolves."""
+        undone, self._tx.undone = self._tx.undone, None
         try:
+            if undone is not None:
+                self._db.execute("ROLLBACK")
+                raise undone
             if wrong is not None:
                 self._db.execute("ROLLBACK TO body")
             self._db.execute("RELEASE body")

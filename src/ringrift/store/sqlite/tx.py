@@ -89,19 +89,30 @@ class SqliteReads:
 class SqliteTx(SqliteReads):
     """The verbs of :class:`ringrift.store.ports.Tx`."""
 
+    undone: apsw.Error | None = None
+    """Why SQLite has undone everything while the body went on."""
+
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[None]:
         self._db.execute("SAVEPOINT apart")
         try:
             yield
         except BaseException as wrong:
-            if self._db.in_transaction:  # a full disk may have undone everything already
+            if self._db.in_transaction:
                 self._db.execute("ROLLBACK TO apart")
                 self._db.execute("RELEASE apart")
             if isinstance(wrong, apsw.Error):
+                self._undone(wrong)
                 raise translate(wrong, self._db.filename) from wrong
             raise
         self._db.execute("RELEASE apart")
+
+    def _undone(self, wrong: apsw.Error) -> None:
+        """A full disk can make SQLite undo the whole transaction: what the body still writes must not stay either."""
+        if not self._db.in_transaction:
+            self.undone = wrong
+            self._db.execute("BEGIN")
+            self._db.execute("SAVEPOINT body")
 
     # log ------------------------------------------------------------------------------------------------------------
 
@@ -129,7 +140,8 @@ class SqliteTx(SqliteReads):
         assert new >= old
         self._db.execute(QUERIES["advance"], (reader, old, new))
         if not self._db.changes():
-            raise Overtaken(reader, old, reads.places(self._db).get(reader))
+            found = self._db.execute(QUERIES["place"], (reader,)).fetchone()
+            raise Overtaken(reader, old, found[0] if found and not found[1] else None)
 
     async def enrol(self, reader: str, at: int) -> int:
         self._db.execute(QUERIES["enrol"], (reader, at))
