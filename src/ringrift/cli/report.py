@@ -1,13 +1,13 @@
 """Report: what a run has come to, for people and for programs."""
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from ringrift.cli.show import short, table
+from ringrift.evaluation.gate import elo
 from ringrift.kernel.value import Value
 from ringrift.pipeline.line import Decision, Line
 from ringrift.pipeline.records import decisions_of, lines
@@ -29,12 +29,6 @@ async def gather(store: Store) -> Report:
             lines=tuple(found),
             decisions={line.variant: tuple(await decisions_of(view, line.variant)) for line in found},
         )
-
-
-def elo(score: float, players: int) -> float:
-    """Elo on the Plackett–Luce scale of a candidate with *score* against equal opponents; capped at ±800."""
-    score = min(max(score, 1e-9), 1 - 1e-9)
-    return max(min(400 * math.log10(score * (players - 1) / (1 - score)), 800.0), -800.0)
 
 
 def as_json(report: Report) -> str:

@@ -1,0 +1,26 @@
+"""The environment: documented variables have their effect, and a wrong one names itself."""
+
+import pytest
+
+from ringrift.cli.environment import effective
+from ringrift.kernel.errors import SettingsError
+
+
+def test_variables_govern_the_bus() -> None:
+    """The time limit of handlers and strictness come from their documented variables, with their documented defaults."""
+    plain = effective(environ={}).settings.bus
+    set_so = {"RINGRIFT_EVENT_HANDLER_TIMEOUT": "30", "RINGRIFT_EVENT_VALIDATION_STRICT": "true"}
+
+    bus = effective(environ=set_so).settings.bus
+
+    assert (plain.handler_seconds_max, plain.strict) == (600.0, False)
+    assert (bus.handler_seconds_max, bus.strict) == (30.0, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("RINGRIFT_EVENT_HANDLER_TIMEOUT", "-1"), ("RINGRIFT_EVENT_VALIDATION_STRICT", "perhaps")]
+)
+def test_a_wrong_value_is_refused(name: str, value: str) -> None:
+    """A value out of range or of no sense is an error that says so."""
+    with pytest.raises(SettingsError, match=value):
+        effective(environ={name: value})
