@@ -23,8 +23,10 @@ setup: $(VENV)/.dev ## make .venv with everything the developer's commands need
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/bin/python
+# torch comes in a step of its own: which build a machine takes is the machine's affair, so its file has no hash here.
+$(VENV)/.run: requirements/run.txt requirements/cpu.txt pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install -q --require-hashes -r requirements/run.txt
+	$(BIN)/pip install -q -c requirements/cpu.txt torch
 	$(BIN)/pip install -q --no-deps -e .
 	touch $@
 
@@ -69,10 +71,12 @@ docs: $(VENV)/.dev ## write the reference pages again; fails if they changed
 	$(BIN)/python tools/reference.py
 	git diff --exit-code docs/reference
 
+# uv does not read pip's settings; without the folder of CPU wheels it would lock torch's CUDA packages.
+lock: export UV_FIND_LINKS ?= $(shell $(BIN)/pip config get global.find-links 2>/dev/null)
 lock: $(VENV)/.dev ## resolve the pinned requirements again
 	$(BIN)/pip install -q uv
-	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url pyproject.toml -o requirements/run.txt
-	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url --extra dev pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url -c requirements/cpu.txt --no-emit-package torch --extra train pyproject.toml -o requirements/run.txt
+	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url -c requirements/cpu.txt --no-emit-package torch --extra train --extra dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url -c requirements/dev.txt requirements/bench.in -o requirements/bench.txt
 
 clean: ## remove what set-up and runs left here

@@ -1,1 +1,1 @@
-"""Speed as ratios: ours and raw SQLite do the same work in the same run, so that a busy or slow machine cancels out."""
+"""Speed as ratios: ours, raw SQLite and peers do the same work in one run, so that a busy or slow machine cancels."""

@@ -9,16 +9,21 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import publish, react, report, start, work
+from bench import fanout, letters, publish, react, report, start, wake, work
 from bench.measure import Row, hold
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 RESULTS, RECORDED, PAGE = HERE / "results.json", HERE / "recorded.json", ROOT / "docs" / "performance.md"
 CONTESTS = (
+    fanout.MEMORY,
+    fanout.LIVE,
+    wake.WAKES,
     publish.THROUGHPUT,
     work.BATCHES,
     react.REACTIONS,
+    react.HANDLERS,
+    letters.DEAD_LETTERS,
     work.GROWTH,
     start.STARTING,
     start.IMPORTS,

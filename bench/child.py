@@ -1,6 +1,11 @@
-"""What the benchmarks of starting run in a process of their own; prints one JSON object."""
+"""What benchmarks run in a process of its own; prints one JSON object."""
 
 import sys
+import time
+
+CLOCK = time.perf_counter
+"""On Linux the same clock in every process of a machine."""
+IDLE_SECONDS = 3.0
 
 HEAVY = frozenset({
     "numpy", "torch", "numba", "scipy", "pandas", "aiohttp", "starlette", "uvicorn", "fastapi", "flask", "tornado",
@@ -26,7 +31,7 @@ def memory() -> dict[str, float]:
     return {name: int(fields[key].split()[0]) * 1024 / 1e6 for name, key in (("rss", "VmRSS"), ("peak", "VmHWM"))}
 
 
-def say(**found: float) -> None:
+def say(**found: object) -> None:
     """Print what was found, and end at once: how this process ends is not what is measured."""
     import json
     import os
@@ -38,7 +43,6 @@ def say(**found: float) -> None:
 def node(home: str) -> None:
     """Open a coordinator."""
     import asyncio
-    import time
     from random import Random
 
     from ringrift.kernel.clock import SystemClock
@@ -55,7 +59,6 @@ def node(home: str) -> None:
 def raw(home: str) -> None:
     """The least that a process over the same file does: import, open, look for the newest event."""
     import asyncio
-    import time
 
     import apsw
     import msgspec
@@ -72,7 +75,6 @@ def raw(home: str) -> None:
 
 def imported(name: str) -> None:
     """Import one module."""
-    import time
     from importlib import import_module
 
     asked = Asked()
@@ -87,5 +89,70 @@ def imported(name: str) -> None:
     say(**{"import": took, "heavy": len(found)})
 
 
+def listen(path: str, count: str) -> None:
+    """Be a second process on a store: hear *count* events, and say when."""
+    import asyncio
+    from pathlib import Path
+
+    from bench import parts
+    from ringrift.events.selfplay import BatchFinished
+
+    async def run() -> None:
+        seen: list[float] = []
+        done = asyncio.Event()
+
+        async def hear(*_: object) -> None:
+            seen.append(CLOCK())
+            if len(seen) == int(count):
+                done.set()
+
+        async with parts.ours(Path(path)) as ours:
+            ours.router.subscribe(BatchFinished, hear)
+            print("ready", flush=True)
+            await done.wait()
+            say(seen=seen)
+
+    asyncio.run(run())
+
+
+def datagram(path: str, count: str) -> None:
+    """Receive *count* datagrams and do nothing else, and say when."""
+    import socket
+
+    seen: list[float] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(path)
+        print("ready", flush=True)
+        while len(seen) < int(count):
+            ear.recv(1)
+            seen.append(CLOCK())
+    say(seen=seen)
+
+
+def idle(path: str) -> None:
+    """Listen to a store in which nothing happens: live, and as a durable handler."""
+    import asyncio
+    from pathlib import Path
+
+    from bench import parts
+    from ringrift.events.selfplay import BatchFinished
+
+    async def hear(*_: object) -> None:
+        raise AssertionError("nobody says anything")
+
+    async def run() -> None:
+        async with parts.ours(Path(path)) as ours:
+            ours.router.subscribe(BatchFinished, hear)
+            ours.router.handle(BatchFinished, hear, name="bench")
+            await asyncio.sleep(0.5)  # until both have found their place
+            start, cpu = CLOCK(), time.process_time()
+            await asyncio.sleep(IDLE_SECONDS)
+            say(share=(time.process_time() - cpu) / (CLOCK() - start) * 100)
+
+    asyncio.run(run())
+
+
+MODES = {"node": node, "raw": raw, "import": imported, "listen": listen, "datagram": datagram, "idle": idle}
+
 if __name__ == "__main__":
-    {"node": node, "raw": raw, "import": imported}[sys.argv[1]](sys.argv[2])
+    MODES[sys.argv[1]](*sys.argv[2:])

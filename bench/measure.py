@@ -26,6 +26,7 @@ class Line:
     raw: str | None = "raw"
     ratio_min: float | None = None
     ratio_max: float | None = None
+    ours_min: float | None = None
     ours_max: float | None = None
     recorded: bool = False
     """Whether its ratio is remembered and may not get worse.

@@ -22,6 +22,7 @@ from ringrift.kernel.settings import BusSettings, Settings, StoreSettings
 from ringrift.store.open import open_store
 from ringrift.store.ports import Store
 from ringrift.store.sqlite.connect import connect
+from ringrift.store.sqlite.engine import Offload
 from ringrift.work.desk import StoreDesk
 
 VARIANT = "hex8_2p"
@@ -29,8 +30,8 @@ NODE = "bench"
 LEASE_SECONDS = 30.0
 # Real names of blobs, made before any clock runs: all zeros would take other paths than digits and letters in turn.
 BLOBS = tuple(hashlib.sha256(str(number).encode()).hexdigest() for number in range(10_000))
-INSERT = """INSERT INTO log (id, name, version, time, node, source, origin, correlation, cause, trace, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+INSERT = """INSERT INTO log (id, name, version, time, node, source, origin, correlation, cause, trace, depth, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,22 @@ class Ours:
 
 
 @asynccontextmanager
-async def ours(path: Path) -> AsyncIterator[Ours]:
-    """Our store at *path*, opened the way a node opens it."""
+async def ours(
+    path: Path, *, settings: BusSettings | None = None, offload: Offload | None = None
+) -> AsyncIterator[Ours]:
+    """Our store at *path*, opened the way a node opens it; *offload* is for who wants to look at its threads."""
     clock = SystemClock()
     ids = Ids(clock, Random(7))
-    async with open_store(StoreSettings(path=str(path)), clock) as store:
+    async with open_store(StoreSettings(path=str(path)), clock, offload=offload) as store:
         scribe = Scribe(NODE, clock, ids)
         desk = StoreDesk(
             store, clock, ids, scribe, NODE, lease_seconds=LEASE_SECONDS, retry=Settings.local().work.retry
         )
-        yield Ours(store, Router(store, clock, scribe, BusSettings()), scribe, desk)
+        router = Router(store, clock, scribe, settings or BusSettings())
+        try:
+            yield Ours(store, router, scribe, desk)
+        finally:
+            await router.close()
 
 
 @contextmanager
@@ -77,7 +84,7 @@ def log_rows(count: int) -> list[tuple[Any, ...]]:
     rows = []
     for number in range(count):
         id, body = ids.next(), catalog.encode(event(number))
-        rows.append((id, BatchFinished.name(), 1, 1.7e9, NODE, "", "log", id, "", id, body))
+        rows.append((id, BatchFinished.name(), 1, 1.7e9, NODE, "", "log", id, "", ids.trace(), 0, body))
     return rows
 
 
@@ -90,4 +97,6 @@ def job_rows(count: int) -> Sequence[tuple[Any, ...]]:
     """Rows for the query ``enqueue``, as our desk would write them."""
     ids = Ids(SystemClock(), Random(7))
     wanted = [job(number) for number in range(count)]
-    return [(ids.next(), one.kind(), VARIANT, one.key, jobs.encode(one), one.priority, None, 1.7e9) for one in wanted]
+    return [
+        (ids.next(), one.kind(), VARIANT, one.key, jobs.encode(one), one.priority, None, 1.7e9, "") for one in wanted
+    ]

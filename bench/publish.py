@@ -21,7 +21,7 @@ LATENCY = {1: 200, 8: 60, 64: 40}
 
 # The same columns without STRICT and without the index on ids: what the index costs is seen against this.
 BARE = """CREATE TABLE log (position INTEGER PRIMARY KEY, id, name, version, time, node, source, origin, correlation,
-cause, trace, body)"""
+cause, trace, depth, body)"""
 
 Publish = Callable[[int], Awaitable[Any]]
 

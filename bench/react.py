@@ -1,9 +1,13 @@
-"""Reactions: a durable reader takes in a log, one record written for each event, its place moved with each batch."""
+"""Reactions and handlers: durable readers take in a log, their places moved with each batch.
+
+A reaction writes a record for each event in the transaction that moves it; a handler runs outside and does nothing.
+"""
 
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bench import parts
 from bench.measure import Contest, Line, Metrics, Side, Stopwatch
@@ -11,17 +15,19 @@ from ringrift.bus.delivery import Reader
 from ringrift.events.base import Envelope, Event
 from ringrift.events.selfplay import BatchFinished
 from ringrift.kernel.settings import BusSettings
-from ringrift.store.ports import Put, Tx
+from ringrift.store.ports import Put, Store, Tx
 from ringrift.store.sqlite.reads import QUERIES
 
 EVENTS = 256 * 32
 BATCH = BusSettings().batch
 READER = "bench"
+SECONDS_MAX = 60.0
 
 
-def _load(path: Path) -> None:
+def load(path: Path, events: int = EVENTS) -> None:
+    """A store at *path* with so many events in its log."""
     with parts.raw(path) as db, db:
-        db.executemany(parts.INSERT, parts.log_rows(EVENTS))
+        db.executemany(parts.INSERT, parts.log_rows(events))
 
 
 async def _react(event: Event, envelope: Envelope, tx: Tx) -> None:
@@ -29,7 +35,7 @@ async def _react(event: Event, envelope: Envelope, tx: Tx) -> None:
 
 
 async def _ours(path: Path) -> Metrics:
-    _load(path)
+    load(path)
     reader = Reader(name=READER, wants=frozenset({BatchFinished.name()}), react=_react)
     async with parts.ours(path) as ours:
         courier = ours.router.courier
@@ -43,7 +49,7 @@ async def _ours(path: Path) -> Metrics:
 
 
 def _raw(path: Path) -> Metrics:
-    _load(path)
+    load(path)
     read, put, advance = QUERIES["read"], QUERIES["put"], QUERIES["advance"]
     with parts.raw(path) as db:
         db.execute(QUERIES["enrol"], (READER, 0))
@@ -65,7 +71,69 @@ def _raw(path: Path) -> Metrics:
 def _check(path: Path) -> None:
     with parts.raw(path) as db:
         assert db.execute("SELECT count(*) FROM records").get == EVENTS
-        assert db.execute(QUERIES["place"], (READER,)).get == EVENTS
+        assert db.execute(QUERIES["place"], (READER,)).get == (EVENTS, 0)
+
+
+# -- handlers ----------------------------------------------------------------------------------------------------------
+
+
+async def _handled(path: Path) -> Metrics:
+    load(path)
+    heard, last = 0, asyncio.Event()
+
+    async def hear(event: Event, envelope: Envelope, key: str) -> None:
+        nonlocal heard
+        heard += 1
+        if heard == EVENTS:
+            last.set()
+
+    async with parts.ours(path) as ours, asyncio.timeout(SECONDS_MAX):
+        watch = Stopwatch()
+        ours.router.handle(BatchFinished, hear, name=READER, from_start=True)
+        await last.wait()
+        while (await _place(ours.store)) < EVENTS:  # noqa: ASYNC110 - the last COMMIT is on its way
+            await asyncio.sleep(0.0005)
+        reached = watch.per(EVENTS)
+    assert heard == EVENTS
+    return reached
+
+
+async def _place(store: Store) -> int:
+    async with store.read() as view:
+        return (await view.places())[READER]
+
+
+async def _raw_handled(path: Path) -> Metrics:
+    load(path)
+    read, advance = QUERIES["read"], QUERIES["advance"]
+    heard = 0
+
+    async def hear(row: tuple[Any, ...]) -> None:
+        nonlocal heard
+        heard += 1
+
+    with parts.raw(path) as db:
+        watch = Stopwatch()
+        db.execute(QUERIES["enrol"], (READER, 0))
+        place = 0
+        while rows := list(db.execute(read, (place, BATCH))):
+            for row in rows:
+                await hear(row)
+            db.execute("BEGIN IMMEDIATE")
+            db.execute(advance, (READER, place, rows[-1][4]))
+            db.execute("COMMIT")
+            place = rows[-1][4]
+        reached = watch.per(EVENTS)
+    assert heard == EVENTS
+    return reached
+
+
+@contextmanager
+def _handlers(_: Path) -> Iterator[Mapping[str, Side]]:
+    yield {
+        "ours": lambda folder: asyncio.run(_handled(folder / "log.db")),
+        "raw": lambda folder: asyncio.run(_raw_handled(folder / "log.db")),
+    }
 
 
 @contextmanager
@@ -82,5 +150,13 @@ REACTIONS = Contest(
     lines=(
         Line("react", f"a reaction that writes a record, batches of {BATCH}", "events/s", "rate", ratio_min=0.3),
         Line("react, CPU", "the same in CPU time for each event", "µs", "cpu", recorded=True),
+    ),
+)  # fmt: skip
+HANDLERS = Contest(
+    name="handle",
+    open=_handlers,
+    lines=(
+        Line("handle", f"a durable handler that does nothing, batches of {BATCH}", "events/s", "rate"),
+        Line("handle, CPU", "the same in CPU time for each event", "µs", "cpu", recorded=True),
     ),
 )  # fmt: skip

@@ -21,7 +21,7 @@ EVENTS = 100_000
 CHILD_SECONDS_MAX = 60
 
 
-def _child(*words: str) -> Metrics:
+def child(*words: str) -> Metrics:
     """Run ``python -m bench.child`` with *words*; what it printed, with the seconds since before it was started."""
     start = time.monotonic()
     ran = subprocess.run(
@@ -57,14 +57,14 @@ def _start(kept: Path) -> Iterator[Mapping[str, Side]]:
 
     def run(mode: str, folder: Path) -> Metrics:
         shutil.copytree(home, folder / "home")
-        return _child(mode, str(folder / "home"))
+        return child(mode, str(folder / "home"))
 
     yield {"ours": lambda folder: run("node", folder), "raw": lambda folder: run("raw", folder)}
 
 
 @contextmanager
 def _imports(_: Path) -> Iterator[Mapping[str, Side]]:
-    yield {"ours": lambda _: _child("import", "ringrift"), "node": lambda _: _child("import", "ringrift.node")}
+    yield {"ours": lambda _: child("import", "ringrift"), "node": lambda _: child("import", "ringrift.node")}
 
 
 STARTING = Contest(

@@ -30,9 +30,12 @@ SELECT format('%024d', i), ?2, ?3, format('old:%d', i), ?4, 'done', 40, 1, 1, 1,
 
 def _results(leases: Sequence[Lease], events: bool) -> list[Done]:
     return [
-        Done(held=Held(job=lease.job, fence=lease.fence), made=Made(events=(parts.event(number),) if events else ()))
+        Done(
+            held=Held(job=lease.job, fence=lease.fence), made=Made(events=(parts.event(number),) if events else ()),
+            context=lease.context,
+        )
         for number, lease in enumerate(leases)
-    ]
+    ]  # fmt: skip
 
 
 async def _cycle(desk: StoreDesk, *, events: bool = False) -> int:

@@ -9,6 +9,7 @@ transaction for each event.  A reaction is therefore exactly once: it has happen
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from ringrift.bus import letters, spans
@@ -57,12 +58,14 @@ class Courier:
         except _NOT_ITS_FAULT:
             raise
         except Overdue:
-            return await self._one_by_one(reader, place)
+            slow = True
         except Exception:  # noqa: BLE001 - whatever a reaction raises is met again below, each event apart
-            try:
+            slow = False
+        # Behind the handler and not in it: what fails now must not carry along, as its context, what failed before.
+        if not slow:
+            with suppress(Overdue):
                 return await self._apart(reader, place, self._batch)
-            except Overdue:
-                return await self._one_by_one(reader, place)
+        return await self._one_by_one(reader, place)
 
     async def _at_once(self, reader: Reader, place: int) -> int:
         async with self._store.begin() as tx:
@@ -128,13 +131,16 @@ class Courier:
     async def _again(self, reader: Reader, parked: Sequence[Delivery], tx: Tx) -> list[Delivery]:
         if reader.guard is not None:
             await reader.guard(tx)
+        positions = [letter.position for letter in parked]
+        found = {one.position: one for one in await tx.deliveries_at(reader.name, positions)}
+        envelopes = {one.position: one for one in await tx.at(positions)}
         states, changed = [], []
         for letter in parked:
-            still = await letters.find(tx, letter.reader, letter.position)
-            if still is not None and still != letter:
+            still = found.get(letter.position, letter)
+            if still != letter:
                 states.append(still)  # somebody else was faster
                 continue
-            envelope, now = await letters.event_at(tx, letter.position), self._clock.now()
+            envelope, now = envelopes.get(letter.position), self._clock.now()
             if envelope is None:
                 states.append(letter)  # it cannot be had any more: somebody may give it up
                 continue

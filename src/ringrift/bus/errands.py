@@ -140,6 +140,8 @@ class Attendant:
     async def _in_time(self, envelope: Envelope) -> None:
         """Call the handler, if it wants the event.  Raises TimedOut, or whatever it raises."""
         errand = self._errand
+        if errand.wants.names is not None and envelope.name not in errand.wants.names:
+            return
         event = catalog.decode(envelope.name, envelope.body)
         if isinstance(event, Unknown) or not errand.wants.has(event, envelope):
             return
@@ -157,11 +159,8 @@ class Attendant:
         async with self._store.read() as view:
             parked = await view.deliveries(("parked",), WATCHED_MAX, self._errand.name)
             ready = {one.position for one in due(parked, self._watch, self._clock.tick())}
-            events = {
-                one.position: await letters.event_at(view, one.position)
-                for one in parked
-                if self._errand.ordered or one.position in ready
-            }
+            needed = [one.position for one in parked if self._errand.ordered or one.position in ready]
+            events = {envelope.position: envelope for envelope in await view.at(needed)}
         blocked: set[tuple[str, str]] = set()
         for letter in parked:
             envelope = events.get(letter.position)

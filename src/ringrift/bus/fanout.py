@@ -59,10 +59,10 @@ class Fanout:
 
     def tell(self, event: Event, envelope: Envelope) -> None:
         """Offer one event to everybody who wants it."""
-        context = trace.of(envelope)
+        item = (event, envelope, trace.of(envelope))
         for subscription in self.wanted(envelope.name):
             if subscription.wants.check is None:
-                subscription.offer(event, envelope, context)
+                subscription.offer(item)
             else:
                 _offer(subscription, event, envelope)
 
@@ -146,4 +146,4 @@ def _offer(subscription: Subscription, event: Event, envelope: Envelope) -> None
     if wrong is not None:
         subscription.refuse(envelope, wrong)
     elif fits:
-        subscription.offer(event, envelope, trace.of(envelope))
+        subscription.offer((event, envelope, trace.of(envelope)))

@@ -6,7 +6,6 @@ look of whoever serves it tries exactly these, and the counts of letters tell ho
 
 from collections.abc import AsyncIterator, Callable, Collection
 
-from ringrift.bus import letters
 from ringrift.events.base import Envelope
 from ringrift.kernel.errors import InputError, UnknownName
 from ringrift.store.ports import Delivery, Reads, Store
@@ -75,7 +74,7 @@ async def replay(store: Store, reader: str, positions: Collection[int], now: flo
             raise UnknownName("reader", reader, places)
         waiting = {one.position for one in await tx.deliveries(("parked", "dead"), LETTERS_MAX, reader)}
         taken = sorted({one for one in positions if one <= places[reader]} - waiting)
-        again = [position for position in taken if await letters.event_at(tx, position) is not None]
+        again = [envelope.position for envelope in await tx.at(taken)]
         await tx.park([
             Delivery(
                 reader=reader, position=position, state="parked", attempts=0, pause=0.0, error=REPLAYED, first=now,

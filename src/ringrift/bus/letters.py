@@ -16,7 +16,6 @@ from ringrift.store.ports import Delivery, Reads, Tx
 
 ERROR_CHARACTERS_MAX = 2000
 TOLD_CHARACTERS_MAX = 300
-STATES = ("parked", "dead", "done", "discarded")
 
 
 def judge(
@@ -72,11 +71,11 @@ async def settle(tx: Tx, scribe: Scribe, letters: Sequence[tuple[Delivery, Envel
 
 async def find(view: Reads, reader: str, position: int) -> Delivery | None:
     """The delivery of one event to one reader, if it ever went wrong."""
-    found = await view.deliveries(STATES, 1, reader, position)
+    found = await view.deliveries_at(reader, [position])
     return found[0] if found else None
 
 
 async def event_at(view: Reads, position: int) -> Envelope | None:
     """The event at *position*.  Compaction keeps what is parked, but not for a reader that has lapsed."""
-    found = await view.read(position - 1, 1)
-    return found[0] if found and found[0].position == position else None
+    found = await view.at([position])
+    return found[0] if found else None

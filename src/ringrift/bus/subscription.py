@@ -24,6 +24,7 @@ from ringrift.kernel.value import Value
 from ringrift.threads import Threads
 
 Call = Callable[[Event, Envelope], Any]
+Item = tuple[Event, Envelope, Context]
 Gap = Callable[[Backpressure], None]
 CatchUp = Callable[["Subscription"], Awaitable[None]]
 YIELD_EVERY = 256
@@ -48,6 +49,7 @@ class _Drainer:
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None]
+        self.envelope: Envelope
         self.taken = self.failures = 0
         self.busy = self.overdue = False
 
@@ -69,6 +71,7 @@ class Subscription:
         self._gap, self._catch_up = gap, catch_up
         self._queue: deque[tuple[Event, Envelope, Context]] = deque()
         self._awake = asyncio.Event()
+        self._resting = False
         self._catching = False
         self._failed = self._missed = 0
         self._error = ""
@@ -78,17 +81,19 @@ class Subscription:
         for number, drainer in enumerate(self._drainers):
             drainer.task = asyncio.get_running_loop().create_task(self._drain(drainer), name=f"{name}:{number}")
 
-    def offer(self, event: Event, envelope: Envelope, context: Context) -> None:
+    def offer(self, item: Item) -> None:
         """Put one event into the queue, or note that it has no room: never wait, never drop in silence."""
+        position = item[1].position
         if len(self._queue) < self._queue_max:
-            self._queue.append((event, envelope, context))
-            if envelope.position:
-                self.place = envelope.position
-        elif not envelope.position:
+            self._queue.append(item)
+            if position:
+                self.place = position
+        elif not position:
             self.miss()
         elif not self.behind:
-            self.behind, self.awaits = True, envelope.position
-        if not self._awake.is_set():
+            self.behind, self.awaits = True, position
+        if self._resting:
+            self._resting = False
             self._awake.set()
 
     def miss(self) -> None:
@@ -121,30 +126,43 @@ class Subscription:
     # -- draining ------------------------------------------------------------------------------------------------------
 
     async def _drain(self, drainer: _Drainer) -> None:
-        """Take from the queue for ever.  Hot: everything that only failures need is elsewhere."""
-        queue, call, enter = self._queue, self._call, trace.enter
+        """Take from the queue for ever."""
         while True:
             drainer.busy = True
             self._watch()
-            while queue:
-                event, envelope, context = queue.popleft()
-                enter(context)
+            while self._queue:
                 try:
-                    wrong = await attempt(call, event, envelope)
+                    wrong = await attempt(self._hand_over, drainer)
                 except asyncio.CancelledError:
                     if not self._pardoned(drainer):
                         raise
                     wrong = TimedOut(self.name, self._seconds_max)
                 if wrong is not None:
                     drainer.failures += 1
-                    self.refuse(envelope, wrong)
-                drainer.taken += 1
-                if drainer.overdue:  # it ended by itself all the same
-                    self._pardoned(drainer)
-                if drainer.taken % YIELD_EVERY == 0:
-                    await asyncio.sleep(0)
+                    self._taken(drainer)
+                    self.refuse(drainer.envelope, wrong)
             drainer.busy = False
             await self._rest()
+
+    async def _hand_over(self, drainer: _Drainer) -> None:
+        """Call for one event after the other until the queue is empty or a call fails.  Hot: a frame, a ``try`` or a
+        task for each of them would cost as much as all the rest."""
+        queue, call, enter = self._queue, self._call, trace.enter
+        while queue:
+            event, envelope, context = queue.popleft()
+            drainer.envelope = envelope
+            enter(context)
+            await call(event, envelope)
+            drainer.taken += 1
+            if drainer.overdue:  # it ended by itself all the same
+                self._pardoned(drainer)
+            if drainer.taken % YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+
+    def _taken(self, drainer: _Drainer) -> None:
+        drainer.taken += 1
+        if drainer.overdue:
+            self._pardoned(drainer)
 
     async def _rest(self) -> None:
         """Wait for more, or catch up with the log if the queue was too short for it."""
@@ -156,6 +174,7 @@ class Subscription:
                 self._catching = False
         else:
             self._awake.clear()
+            self._resting = True
             await self._awake.wait()
 
     def _pardoned(self, drainer: _Drainer) -> bool:

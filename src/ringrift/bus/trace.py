@@ -74,9 +74,8 @@ class within:
             return  # a task that nobody runs any more is closed in the context of whoever lets go of it
 
 
-def enter(context: Context) -> None:
-    """Be in *context* from now on: for a task that goes from one event to the next and has no context of its own."""
-    _current.set(context)
+enter = _current.set
+"""Be in a context from now on: for a task that goes from one event to the next and has no context of its own."""
 
 
 def written(context: Context | None) -> str:

@@ -1,7 +1,6 @@
 """Cleans the house: old events, free pages, corrupt files."""
 
 import logging
-from collections.abc import Collection
 
 from ringrift.blobs.ports import Blobs
 from ringrift.bus.scribe import Scribe
@@ -21,7 +20,7 @@ log = logging.getLogger(__name__)
 
 async def sweep(*, store: Store, blobs: Blobs, scribe: Scribe, node_id: str, store_settings: StoreSettings) -> None:
     """Sweep once, in small steps so that nobody waits long behind it."""
-    await _compact(store, store_settings.detail_events_max, DETAILS)
+    await _drop_details(store, store_settings.detail_events_max)
     await _compact(store, store_settings.log_events_max)
     after = ""
     for _ in range(ROUNDS_MAX):
@@ -37,10 +36,19 @@ async def sweep(*, store: Store, blobs: Blobs, scribe: Scribe, node_id: str, sto
             break
 
 
-async def _compact(store: Store, keep: int, names: Collection[str] = ()) -> None:
+async def _drop_details(store: Store, keep: int) -> None:
+    async with store.read() as view:
+        oldest = await view.read(0, 1)
+    end = store.position - keep
+    for first in range(oldest[0].position if oldest else end, end, COMPACTED_AT_ONCE):
+        async with store.begin() as tx:
+            await tx.compact(keep, COMPACTED_AT_ONCE, DETAILS, (first, first + COMPACTED_AT_ONCE - 1))
+
+
+async def _compact(store: Store, keep: int) -> None:
     for _ in range(ROUNDS_MAX):
         async with store.begin() as tx:
-            if await tx.compact(keep, COMPACTED_AT_ONCE, names) < COMPACTED_AT_ONCE:
+            if await tx.compact(keep, COMPACTED_AT_ONCE) < COMPACTED_AT_ONCE:
                 break
 
 

@@ -171,6 +171,12 @@ class Reads(Protocol):
     ) -> Sequence[Delivery]:
         """Deliveries that went wrong, oldest first."""
 
+    async def deliveries_at(self, reader: str, positions: Sequence[int]) -> Sequence[Delivery]:
+        """Deliveries to *reader* of the events at *positions* that ever went wrong, oldest first."""
+
+    async def at(self, positions: Sequence[int]) -> Sequence[Envelope]:
+        """The events at *positions*, in order; those that are gone are left out."""
+
     async def jobs(
         self, states: Collection[str], limit: int, *, variant: str | None = None, holder: str | None = None
     ) -> Sequence[JobRow]:
@@ -261,10 +267,13 @@ class Tx(Reads, Protocol):
     async def link(self, links: Sequence[tuple[str, str]]) -> None:
         """Say that the first of each pair came from the second."""
 
-    async def compact(self, keep: int, limit: int, names: Collection[str] = ()) -> int:
+    async def compact(
+        self, keep: int, limit: int, names: Collection[str] = (), within: tuple[int, int] | None = None
+    ) -> int:
         """Drop up to *limit* old events, keeping the last *keep* and all that a reader still needs; how many went.
 
-        With *names* only those go.  A reader that has lapsed keeps nothing.
+        With *names* only those go, and *within* says between which positions to look for them: else a log that has none
+        is read from end to end.  A reader that has lapsed keeps nothing.
 
         Settled deliveries of events that are gone go too, and free space is given back to the disk.
         """

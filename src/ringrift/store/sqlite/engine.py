@@ -90,13 +90,13 @@ class SqliteStore:
                 raise Unreachable(f"the store stopped after: {self._broken}") from self._broken
             db = self._idle.pop() if self._idle else self._connect(read_only=True)
             try:
-                await self._offload(db.execute, "BEGIN")
+                db.execute("BEGIN")  # inline, like its end: only a question touches the file
                 yield SqliteReads(db, self._offload)
             except apsw.Error as bad:
                 raise translate(bad, self._settings.path) from bad
             finally:
                 try:
-                    await self._offload(_end_read, db)
+                    _end_read(db)
                 finally:
                     self._idle.append(db)
 

@@ -28,6 +28,11 @@ ORDER BY position DESC LIMIT ?2;
 SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
 FROM log WHERE id IN (SELECT value FROM json_each(?)) ORDER BY position;
 
+-- name: at
+-- Events by a JSON list of positions.
+SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
+FROM log WHERE position IN (SELECT value FROM json_each(?)) ORDER BY position;
+
 -- name: story
 -- Events of one trace, in order.
 SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
@@ -41,7 +46,8 @@ SELECT coalesce((SELECT min(position) FROM log WHERE time >= ?1) - 1, (SELECT ma
 -- Drop old events that every reader has taken in, never the newest; of the names in a JSON list, or of all.
 DELETE FROM log WHERE position IN (
     SELECT position FROM log
-    WHERE position <= (SELECT max(position) FROM log) - max(?1, 1)
+    WHERE position BETWEEN ?4 AND ?5
+      AND position <= (SELECT max(position) FROM log) - max(?1, 1)
       AND position <= coalesce((SELECT min(position) FROM readers WHERE NOT lapsed), 9223372036854775807)
       AND (?3 IS NULL OR name IN (SELECT value FROM json_each(?3)))
       AND NOT EXISTS (
@@ -101,6 +107,11 @@ ON CONFLICT DO UPDATE SET state = excluded.state, attempts = excluded.attempts, 
 SELECT reader, position, state, attempts, pause, error, first, last FROM deliveries
 WHERE state IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR reader = ?2) AND (?3 IS NULL OR position = ?3)
 ORDER BY position LIMIT ?4;
+
+-- name: deliveries_at
+-- Deliveries to one reader at a JSON list of positions, through the primary key.
+SELECT reader, position, state, attempts, pause, error, first, last FROM deliveries
+WHERE reader = ?1 AND position IN (SELECT value FROM json_each(?2)) ORDER BY position;
 
 -- name: enqueue
 -- One job, unless one with its key is alive.

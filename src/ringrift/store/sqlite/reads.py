@@ -28,6 +28,14 @@ def _envelope(row: tuple[Any, ...]) -> Envelope:
     )  # fmt: skip
 
 
+def _delivery(row: tuple[Any, ...]) -> Delivery:
+    reader, position, state, attempts, pause, error, first, last = row
+    return Delivery(
+        reader=reader, position=position, state=state, attempts=attempts, pause=pause, error=error, first=first,
+        last=last,
+    )  # fmt: skip
+
+
 def _job(row: tuple[Any, ...]) -> JobRow:
     return JobRow(**dict(zip(JobRow.__struct_fields__, row, strict=True)))
 
@@ -87,8 +95,20 @@ def deliveries(
     db: apsw.Connection, states: Collection[str], limit: int, reader: str | None = None, position: int | None = None
 ) -> Sequence[Delivery]:
     """Deliveries in *states*."""
-    rows = db.execute(QUERIES["deliveries"], (as_json(states), reader, position, limit))
-    return [Delivery(**dict(zip(Delivery.__struct_fields__, row, strict=True))) for row in rows]
+    if reader is not None and position is not None:
+        return [one for one in deliveries_at(db, reader, [position]) if one.state in states]
+    return [_delivery(row) for row in db.execute(QUERIES["deliveries"], (as_json(states), reader, position, limit))]
+
+
+def deliveries_at(db: apsw.Connection, reader: str, positions: Sequence[int]) -> Sequence[Delivery]:
+    """Deliveries to *reader* of the events at *positions*."""
+    rows = db.execute(QUERIES["deliveries_at"], (reader, msgspec.json.encode(positions).decode()))
+    return [_delivery(row) for row in rows]
+
+
+def at(db: apsw.Connection, positions: Sequence[int]) -> Sequence[Envelope]:
+    """The events at *positions*."""
+    return [_envelope(row) for row in db.execute(QUERIES["at"], (msgspec.json.encode(positions).decode(),))]
 
 
 def jobs(

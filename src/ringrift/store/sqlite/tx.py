@@ -62,6 +62,12 @@ class SqliteReads:
     ) -> Sequence[Delivery]:
         return await self._ask(reads.deliveries, states, limit, reader, position)
 
+    async def deliveries_at(self, reader: str, positions: Sequence[int]) -> Sequence[Delivery]:
+        return await self._ask(reads.deliveries_at, reader, positions)
+
+    async def at(self, positions: Sequence[int]) -> Sequence[Envelope]:
+        return await self._ask(reads.at, positions)
+
     async def jobs(
         self, states: Collection[str], limit: int, *, variant: str | None = None, holder: str | None = None
     ) -> Sequence[JobRow]:
@@ -164,8 +170,11 @@ class SqliteTx(SqliteReads):
         rows = [(d.reader, d.position, d.state, d.attempts, d.pause, d.error, d.first, d.last) for d in deliveries]
         self._db.executemany(QUERIES["park"], rows)
 
-    async def compact(self, keep: int, limit: int, names: Collection[str] = ()) -> int:
-        self._db.execute(QUERIES["compact"], (keep, limit, reads.as_json(names) if names else None))
+    async def compact(
+        self, keep: int, limit: int, names: Collection[str] = (), within: tuple[int, int] | None = None
+    ) -> int:
+        first, last = within or (0, reads.POSITION_MAX)
+        self._db.execute(QUERIES["compact"], (keep, limit, reads.as_json(names) if names else None, first, last))
         dropped = self._db.changes()
         self._db.execute(QUERIES["expire"], (limit,))
         # Give free pages back to the disk, a few at a time: nobody waits long behind it.
