@@ -1,7 +1,6 @@
 """Limits of live subscriptions: threads, how many at once, how long each; nobody pays for another."""
 
 import asyncio
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from contract.engines import Engine, run, settle
-from contract.listeners import Ear, log, lost, progressed, routed
+from contract.listeners import Ear, letters, log, lost, progressed, routed
 from ringrift.bus.router import Router
 from ringrift.events import data, work
 from ringrift.events.base import Envelope, Event
@@ -237,30 +236,81 @@ def test_a_plain_function_that_hangs_is_let_go(on_file: Engine) -> None:
     assert on_file.run(story) == (1, "TimedOut")
 
 
-def test_a_plain_function_that_exits_has_failed(on_file: Engine) -> None:
-    """A plain function that calls for the end of its program has failed: its thread and its subscription go on."""
+ENDS: dict[str, BaseException] = {
+    "exit": SystemExit("enough"), "interrupt": KeyboardInterrupt("enough"), "cancel": asyncio.CancelledError("enough"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_plain_function_that_calls_for_an_end_has_failed(on_file: Engine, end: str) -> None:
+    """A plain function that exits, or is interrupted, has failed: its thread and its subscription go on."""
     heard: list[str] = []
 
     def listen(event: Event, envelope: Envelope) -> None:
         assert isinstance(event, work.Progressed)
         heard.append(event.job)
-        if event.job == "exit":
-            sys.exit("enough")
+        if event.job == "end":
+            raise ENDS[end]
 
-    async def story(store: Store) -> tuple[int, int, str]:
+    async def story(store: Store) -> tuple[int, str]:
         async with routed(store, threads_max=1) as bus:
             bus.subscribe(work.Progressed, listen)
-            for job in ("exit", "next"):
+            for job in ("end", "next"):
                 bus.tell(progressed(job))
-            await wait_until(lambda: heard == ["exit", "next"])
+            await wait_until(lambda: heard == ["end", "next"])
             await settle()
             [counts] = bus.counts()
-            return counts.failed, counts.delivered, counts.error
+            return counts.failed, counts.error
 
-    failed, _, error = on_file.run(story)
+    failed, error = on_file.run(story)
 
     assert failed == 1
     assert "enough" in error
+
+
+def test_a_subscriber_that_exits_has_failed(on_file: Engine) -> None:
+    """An asynchronous subscriber or handler that calls for the end of the program has failed; the program goes on."""
+    ear, other = Ear(), Ear()
+    ear.wrong["end"] = other.wrong["end"] = SystemExit("enough")
+
+    async def story(store: Store) -> tuple[int, list[str]]:
+        async with routed(store) as bus:
+            bus.subscribe(data.Lost, ear.live)
+            bus.handle(data.Lost, other.durable, name="h")
+            await bus.publish_many([lost("end"), lost("next")])
+            await wait_until(lambda: ear.heard == other.heard == ["end", "next"])
+            await wait_until(lambda: store.position > 2)
+            return bus.counts()[0].failed, [one.error for one in await letters(store)]
+
+    failed, [error] = on_file.run(story)
+
+    assert failed == 1
+    assert "enough" in error
+
+
+def test_plain_functions_that_hang_leave_threads_for_others(on_file: Engine) -> None:
+    """One plain subscriber that hangs at every event takes some threads for good, but never all of them."""
+    let_go, hung, ear = threading.Event(), list[str](), Ear()
+
+    def hang(event: Event, envelope: Envelope) -> None:
+        hung.append("hung")
+        let_go.wait(20)
+
+    async def story(store: Store) -> int:
+        async with routed(store, SystemClock(), threads_max=4) as bus:
+            subscription = bus.subscribe(work.Progressed, hang, seconds_max=0.05)
+            for number in range(12):
+                bus.tell(progressed(str(number)))
+            await wait_until(lambda: subscription.counts().failed >= 6)
+            bus.subscribe(work.Progressed, ear.plain)
+            bus.tell(progressed("for the other"))
+            try:
+                await wait_until(lambda: ear.heard == ["for the other"], 3)
+            finally:
+                let_go.set()
+            return len(hung)
+
+    assert on_file.run(story) < 4
 
 
 def test_a_handler_that_was_cancelled_by_another_has_failed(on_file: Engine) -> None:

@@ -7,13 +7,14 @@ import pytest
 from contract.engines import Engine, HandClock, append, delivery, envelope, settle
 from contract.listeners import Ear, letters, lost, place, routed, scribe, served
 from ringrift.bus import dead_letters
-from ringrift.bus.delivery import Courier
+from ringrift.bus.delivery import Courier, Reader
 from ringrift.events import data
-from ringrift.events.base import Event
+from ringrift.events.base import Envelope, Event
+from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.errors import NoRoom
 from ringrift.kernel.settings import BusSettings
 from ringrift.kernel.watch import Watch
-from ringrift.store.ports import Delivery, Store
+from ringrift.store.ports import Delivery, Put, Store, Tx
 from waiting import wait_until
 
 
@@ -204,3 +205,133 @@ def test_a_handler_of_an_open_store_ends_with_it(on_file: Engine) -> None:
     asyncio.run(story())
 
     assert ear.heard == ["a"] * 3
+
+
+def test_a_full_disk_at_a_second_try_is_not_the_end_either(on_lossy: Engine) -> None:
+    """A handler that cannot write down what became of a letter tries it again once there is room."""
+    clock, ear = HandClock(), Ear()
+    disk = on_lossy.disk
+    assert disk is not None
+
+    async def fill(event: Event) -> None:
+        full(on_lossy)
+
+    async def story(store: Store) -> list[str]:
+        ear.wrong["a"] = ValueError("not yet")
+        async with routed(store, clock) as bus:
+            bus.handle(data.Lost, ear.durable, name="h")
+            await bus.publish(lost("a"))
+            await level(store, "h")
+            ear.wrong = {"a": ValueError("x" * 1900)}
+            ear.meanwhile = fill
+
+            def later() -> bool:
+                clock.seconds += 5.0
+                return len(ear.heard) > 1
+
+            await wait_until(later)
+            await settle()
+            ear.wrong, ear.meanwhile, disk.room = {}, None, None
+            await bus.publish(lost("b"))
+
+            async def is_done() -> bool:
+                clock.seconds += 5.0
+                return [one.state for one in await letters(store)] == ["done"]
+
+            await wait_until(is_done)
+            await level(store, "h")
+            return ear.heard
+
+    heard = on_lossy.run(story)
+
+    assert "b" in heard
+    assert len(set(ear.keys)) == 2
+
+
+def test_a_source_is_not_blocked_for_ever(engine: Engine) -> None:
+    """With ordered, what waited behind an event goes on once that one has used up its tries."""
+    clock, ear = HandClock(), Ear()
+
+    async def story(store: Store) -> list[str]:
+        ear.wrong["a1"] = ValueError("never")
+        twice = Backoff(first_seconds=60.0, seconds_max=60.0, tries=2)
+        async with routed(store, clock) as bus:
+            bus.handle(data.Lost, ear.durable, name="h", ordered=True, retry=twice)
+            await bus.publish_many([lost("a1"), lost("a2"), lost("a3")], source="a")
+
+            def later() -> bool:
+                clock.seconds += 5.0
+                return len(ear.heard) == 4
+
+            await wait_until(later)
+            await bus.publish(lost("a4"), source="a")
+            await level(store, "h")
+
+            async def are_settled() -> bool:
+                return [one.state for one in await letters(store)] == ["dead", "done", "done"]
+
+            await wait_until(are_settled)
+        return ear.heard
+
+    assert engine.run(story) == ["a1", "a1", "a2", "a3", "a4"]
+
+
+def test_two_that_serve_one_handler_share_its_keys(engine: Engine) -> None:
+    """Two nodes that serve one handler hear everything between them, twice at worst, and under one key each."""
+    one, two = Ear(), Ear()
+
+    async def story(store: Store) -> None:
+        async with routed(store, batch=7) as bus, routed(store, node="n2", batch=5) as other:
+            bus.handle(data.Lost, one.durable, name="h", from_start=True)
+            other.handle(data.Lost, two.durable, name="h", from_start=True)
+            for start in range(0, 200, 20):
+                await bus.publish_many([lost(str(number)) for number in range(start, start + 20)])
+            await level(store, "h")
+
+    engine.run(story)
+    pairs = {*zip(one.heard, one.keys, strict=True), *zip(two.heard, two.keys, strict=True)}
+
+    assert {blob for blob, _ in pairs} == {str(number) for number in range(200)}
+    assert len(pairs) == 200
+
+
+def test_two_that_serve_one_reaction_have_its_effects_once(engine: Engine) -> None:
+    """Two nodes that serve one reaction have each effect once between them."""
+
+    async def react(event: Event, envelope: Envelope, tx: Tx) -> None:
+        before = (await tx.get("strokes", [envelope.id])).get(envelope.id, b"")
+        await tx.put([Put(kind="strokes", id=envelope.id, body=before + b"I")])
+
+    reader = Reader(name="r", wants=frozenset({data.Lost.name()}), react=react)
+
+    async def story(store: Store) -> list[bytes]:
+        async with (
+            routed(store, batch=7) as bus, routed(store, node="n2", batch=5) as other,
+            served(bus, reader), served(other, reader),
+        ):  # fmt: skip
+            for start in range(0, 200, 20):
+                await bus.publish_many([lost(str(number)) for number in range(start, start + 20)])
+            await level(store, "r")
+        async with store.read() as view:
+            return [record.body for record in await view.scan("strokes", "", 1000)]
+
+    assert engine.run(story) == [b"I"] * 200
+
+
+def test_a_reader_that_is_served_twice_in_one_process_ends_twice(on_file: Engine) -> None:
+    """When a reaction is served again before the first serving has ended, both end as they were told to."""
+
+    async def story(store: Store) -> list[bool]:
+        async with routed(store) as bus:
+            reader = Ear().reader("r", data.Lost)
+            tasks = [asyncio.create_task(bus.serve(reader, lambda: None, lambda: True)) for _ in range(2)]
+            await bus.publish(lost("a"))
+            await level(store, "r")
+            tasks[0].cancel()
+            await asyncio.wait(tasks[:1])
+            assert bus.has_subscribers(data.Lost)
+            tasks[1].cancel()
+            await asyncio.wait(tasks)
+            return [task.cancelled() for task in tasks]
+
+    assert on_file.run(story) == [True, True]
