@@ -11,6 +11,8 @@ from ringrift.kernel.value import Value
 
 PRIORITY_MIN, PRIORITY_MAX = 0, 100
 URGENT, STAGE, ORDINARY = 90, 60, 40
+PROOF = "proof:"
+"""What the keys of all jobs begin with that promote nobody."""
 
 
 class Job(Value):
@@ -100,25 +102,38 @@ class Verify(Job, tag="verify"):
 
 
 class Match(Job, tag="match"):
-    """Play the *count* blocks that start at number *first* between *candidate* and *champion*."""
+    """Play the *count* blocks from number *first* on between *candidate* and *champion*, or a *baseline* by its name.
+
+    A match against a baseline, and one that is asked for as *proof*, promotes nobody; so its key is never one of those
+    that the gate waits for or cancels.
+    """
 
     candidate: str
-    champion: str
+    champion: str = ""
     first: int
     count: int
+    baseline: str = ""
+    proof: bool = False
+
+    @property
+    def opponent(self) -> str:
+        """Who *candidate* plays against: a blob or the name of a baseline."""
+        return self.baseline or self.champion
 
     @property
     def key(self) -> str:
+        if self.proof or self.baseline:
+            return f"{PROOF}{self.variant}:{self.candidate}:{self.opponent}:{self.first}"
         return f"{self.prefix(self.variant, self.candidate)}{self.first}"
 
     @staticmethod
     def prefix(variant: str, candidate: str) -> str:
-        """What the keys of all jobs of one match begin with."""
+        """What the keys of all jobs of one match for promotion begin with."""
         return f"match:{variant}:{candidate}:"
 
     @property
     def blobs(self) -> tuple[str, ...]:
-        return (self.candidate, self.champion)
+        return (self.candidate,) if self.baseline else (self.candidate, self.champion)
 
 
 class Distribute(Job, tag="distribute"):

@@ -13,13 +13,26 @@ def _json(one: Parser, help: str = "print JSON") -> None:
 
 
 def _run(one: Parser) -> None:
-    one.add_argument("--iterations", type=int, default=3, metavar="N",
-                     help="promotions for each variant, then stop; 0 = go on for ever (default 3)")  # fmt: skip
+    one.add_argument("--minutes", type=float, metavar="M", help="end the loop in time for the proof, prove and report; "
+                     "0 = no time limit, no proof (default 10 for reversi, else 0)")  # fmt: skip
+    one.add_argument("--iterations", type=int, metavar="N", help="promotions for each variant, then stop; 0 = go on "
+                     "(default 3 without a time limit, else 0)")  # fmt: skip
     one.add_argument("--variants", metavar="A,B", help="which variants (default: those of the settings)")
-    one.add_argument("--nodes", type=int, default=3, metavar="N", help="nodes of the local cluster (default 3)")
+    one.add_argument("--seed", type=int, metavar="N", help="what chance is drawn from (default: another one each time; "
+                     "a store keeps the one it has)")  # fmt: skip
+    one.add_argument("--nodes", type=int, metavar="N", help="nodes of the local cluster (default 2 for reversi, which "
+                     "share the cores, else 3)")  # fmt: skip
     one.add_argument("--plain", action="store_true", help="a line for each thing that happens, no live table")
-    one.add_argument("--report", metavar="FILE", help="where the JSON report goes (default: report.json in "
-                     "RINGRIFT_HOME)")  # fmt: skip
+    one.add_argument("--report", metavar="FILE", help="where the JSON report goes, and the page beside it (default: "
+                     "report.json and report.html in RINGRIFT_HOME)")  # fmt: skip
+
+
+def _play(one: Parser) -> None:
+    one.add_argument("variant", help="e.g. square8_2p")
+    one.add_argument("--seat", type=int, default=1, metavar="N", help="where you sit, from 1 on (default 1)")
+    one.add_argument("--sims", type=int, default=64, metavar="N", help="simulations for each of its moves (default 64)")
+    one.add_argument("--model", metavar="WHO", help="a model's file or blob, or a baseline such as uct:200 (default: "
+                     "the champion of the store)")  # fmt: skip
 
 
 def _events(one: Parser) -> None:
@@ -72,6 +85,7 @@ def _alerts(one: Parser) -> None:
 
 ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "run": _run,
+    "play": _play,
     "status": _json,
     "alerts": _alerts,
     "why": _why,

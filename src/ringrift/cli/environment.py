@@ -81,9 +81,10 @@ class Effective(Value):
 
 
 def effective(
-    environ: Mapping[str, str] | None = None, file: str | None = None, given: Mapping[str, object] | None = None
-) -> Effective:
-    """Defaults, then the TOML file, then variables, then what was *given* on the command line (dotted keys).
+    environ: Mapping[str, str] | None = None, file: str | None = None, given: Mapping[str, object] | None = None, *,
+    preset: Mapping[str, object] | None = None,
+) -> Effective:  # fmt: skip
+    """Defaults, then a *preset*, the TOML file, variables, and what was *given* on the command line (dotted keys).
 
     Raises SettingsError or UnknownName naming the key, and nothing has been touched.
     """
@@ -92,6 +93,7 @@ def effective(
     settings = Settings.lan(home, node=_node_default())
     origins: dict[str, str] = {}
     for origin, flat in (
+        ("preset", dict(preset or {})),
         _from_file(file, Path(home)),
         ("environment", _from_variables(environ)),
         ("command line", dict(given or {})),

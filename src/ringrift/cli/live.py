@@ -1,19 +1,28 @@
 """Live: what happens, as it happens: a table that redraws itself on a terminal, else a line each."""
 
 import asyncio
+import shutil
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from ringrift.cli.show import short, table
+from ringrift.cli.pace import Pace
+from ringrift.cli.show import ago, short, table
+from ringrift.evaluation import interval
 from ringrift.events import alert, catalog, cluster, custom, daemon, data, evaluation, model, node, work
 from ringrift.events.base import Event, Unknown
 from ringrift.harness import Cluster
+from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import told as printable
 from ringrift.kernel.settings import Policy
-from ringrift.pipeline.line import Line, Stage
-from ringrift.pipeline.records import lines
+from ringrift.pipeline.line import Decision, Line, Stage
+from ringrift.pipeline.proof import Claim
+from ringrift.pipeline.records import decisions_of, lines
 
 REDRAW_SECONDS = 0.25
-BAR = 20
+TELL_SECONDS = 15.0
+"""Between two lines that say how far the run is, where no table can."""
+BAR = 8
+CONFIDENCE = 0.95
 SAID_CHARACTERS_MAX = 160
 
 
@@ -67,60 +76,138 @@ def bar(share: float) -> str:
     return "█" * full + "·" * (BAR - full)
 
 
-def share(line: Line, policy: Policy) -> float:
-    """How far the line is within its stage."""
+JOBS = {Stage.STARTING: "train", Stage.EXPORTING: "export", Stage.TRAINING: "train", Stage.VERIFYING: "verify"}
+"""Stages that wait for one job, with its kind."""
+
+
+def share(line: Line, policy: Policy, under_way: Mapping[tuple[str, str], float]) -> float:
+    """How far the line is within its stage; *under_way* says how far jobs are, by variant and kind."""
     match line.stage:
         case Stage.COLLECTING:
             return line.fresh / policy.games_per_export
-        case Stage.VERIFYING if line.candidate:
-            return (line.candidate.copied + line.candidate.verified) / 2
         case Stage.EVALUATING if line.candidate:
             return len(line.candidate.blocks) / policy.gate.blocks_max
         case Stage.RESTING:
             return 1.0
-    return 0.5
+    return under_way.get((line.variant, JOBS.get(line.stage, "")), 0.0)
+
+
+def strength(decisions: Sequence[Decision], players: int) -> str:
+    """How much stronger than generation 0 the promotions say the champion is, as a sum with rough bounds."""
+    gains = [(one.evidence.score, one.evidence.blocks) for one in decisions if one.promoted and one.evidence]
+    if not gains:
+        return "—"
+    found = interval.summed(gains, players, CONFIDENCE)
+    return f"about {found.value:+.0f} ±{found.upper - found.value:.0f}"
+
+
+class View:
+    """What is looked at together: the lines with their decisions, what is under way, and how fast it goes."""
+
+    def __init__(
+        self, found: Sequence[Line], decisions: Mapping[str, Sequence[Decision]],
+        under_way: Mapping[tuple[str, str], float], pace: Pace,
+    ) -> None:  # fmt: skip
+        self.lines, self.decisions, self.under_way, self.pace = found, decisions, under_way, pace
+
+    def row(self, line: Line, policy: Policy) -> tuple[object, ...]:
+        """A line of the table."""
+        return (
+            line.variant, line.stage, bar(share(line, policy, self.under_way)), line.generation, short(line.champion),
+            strength(self.decisions[line.variant], line.players), f"{self.pace.of(line.variant):.1f}",
+            bar(line.fresh / policy.games_per_export), line.counts.games,
+        )  # fmt: skip
+
+    def sentence(self, line: Line, policy: Policy) -> str:
+        """The same in words."""
+        told = strength(self.decisions[line.variant], line.players)
+        return (
+            f"{line.variant} {line.stage} {share(line, policy, self.under_way):.0%}, generation {line.generation} "
+            f"({short(line.champion)}), {told} Elo over generation 0, {line.counts.games} games"
+        )
+
+
+HEAD = ("variant", "stage", "", "gen", "champion", "Elo gained*", "games/s", "self-play", "games")
+NOTE = "* over generation 0, as the sum of what promotions gained: rough"
 
 
 class Live:
     """Writes to one stream."""
 
-    def __init__(self, out: TextIO, policy: Policy, *, table: bool) -> None:
-        self._out, self._policy, self._table = out, policy, table
+    def __init__(self, out: TextIO, policy: Policy, clock: Clock, *, table: bool) -> None:
+        self._out, self._policy, self._clock, self._table = out, policy, clock, table
         self._drawn = 0
+        self._pace = Pace()
+        self._end: float | None = None
+        self._claims: Sequence[Claim] | None = None
+        self._proven = 0.0
 
     def line(self, text: str) -> None:
         """A line that stays, above the table if there is one."""
         self._out.write(self._erase() + text + "\n")
         self._out.flush()
 
-    async def follow(self, cluster: Cluster, after: int) -> None:
-        """Show what happens behind *after* until cancelled."""
-        drawing = asyncio.get_running_loop().create_task(self._draw_forever(cluster)) if self._table else None
+    def prove(self, claims: Sequence[Claim]) -> None:
+        """From now on the proof of *claims* is played."""
+        self._claims = claims
+        self.line("time is up: no more work is asked for, and what was learnt is put to the proof")
+
+    def proven(self, share: float) -> None:
+        """*share* of the proof has been played."""
+        self._proven = share
+
+    async def follow(self, cluster: Cluster, after: int, seconds: float | None = None) -> None:
+        """Show what happens behind *after* until cancelled; the loop ends in *seconds*."""
+        self._end = None if seconds is None else self._clock.tick() + seconds
         try:
-            async for envelope in cluster.nodes[0].router.live(after=after):
-                text = told(catalog.decode(envelope.name, envelope.body))
-                if text is not None:
-                    self.line(text)
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._show_forever(cluster))
+                both.create_task(self._tell_forever(cluster, after))
         finally:
-            if drawing is not None:
-                drawing.cancel()
-                self._out.write(self._erase())
+            self._out.write(self._erase())
 
-    async def _draw_forever(self, cluster: Cluster) -> None:
+    async def _tell_forever(self, cluster: Cluster, after: int) -> None:
+        async for envelope in cluster.nodes[0].router.live(after=after):
+            text = told(catalog.decode(envelope.name, envelope.body))
+            if text is not None:
+                self.line(text)
+
+    async def _show_forever(self, cluster: Cluster) -> None:
         while True:
-            async with cluster.store.read() as view:
-                found = [line for line in await lines(view) if line.variant in self._policy.variants]
-            self._draw(found)
-            await asyncio.sleep(REDRAW_SECONDS)
+            await asyncio.sleep(REDRAW_SECONDS if self._table else TELL_SECONDS)
+            view = await self._look(cluster)
+            if self._table:
+                self._draw(view)
+            else:
+                self.line(self._words(view))
 
-    def _draw(self, found: list[Line]) -> None:
+    async def _look(self, cluster: Cluster) -> View:
+        async with cluster.store.read() as view:
+            found = [line for line in await lines(view) if line.variant in self._policy.variants]
+            decisions = {line.variant: await decisions_of(view, line.variant) for line in found}
+        running = [job for node in cluster.nodes for job in node.activity.value().jobs]
+        self._pace.see(self._clock.tick(), {line.variant: line.counts.games for line in found})
+        return View(found, decisions, {(job.variant, job.kind): job.done for job in running}, self._pace)
+
+    def _words(self, view: View) -> str:
+        parts = [view.sentence(line, self._policy) for line in view.lines]
+        return "\n  ".join([f"{self._state()}, {self._pace.total():.1f} games/s", *parts])
+
+    def _state(self) -> str:
+        """What is done now, and for how much longer."""
+        if self._claims is not None:
+            return f"proof {bar(self._proven)} {self._proven:.0%} of {len(self._claims)} claims"
+        if self._end is not None:
+            return f"{ago(self._end - self._clock.tick())} left"
         goal = self._policy.iterations_max
-        rows = [
-            (line.variant, line.stage, bar(share(line, self._policy)), line.generation, short(line.champion),
-             f"{line.iteration}" + (f"/{goal}" if goal else ""), line.counts.games)
-            for line in found
-        ]  # fmt: skip
-        text = table(("variant", "stage", "", "generation", "champion", "promotions", "games"), rows)
+        return "until Ctrl-C" if goal is None else f"until each variant has {goal} promotions"
+
+    def _draw(self, view: View) -> None:
+        rows = [view.row(line, self._policy) for line in view.lines]
+        text = f"{table(HEAD, rows)}\n{self._state()}   {self._pace.total():.1f} games/s   {NOTE}"
+        wide = shutil.get_terminal_size().columns
+        # A line that wraps would be two to erase.
+        text = "\n".join(line[: max(wide - 1, 1)] for line in text.split("\n"))
         self._out.write(self._erase() + text + "\n")
         self._out.flush()
         self._drawn = text.count("\n") + 1

@@ -11,7 +11,8 @@ from ringrift.cli.arguments import ARGUMENTS
 from ringrift.kernel.errors import InputError, RingriftError, SettingsError, UnknownName
 
 COMMANDS: dict[str, str] = {
-    "run": "run the loop on this machine until every line has its promotions, with live progress",
+    "run": "run the loop on this machine with live progress, then prove and report what was learnt",
+    "play": "play against the champion of a variant in the terminal",
     "status": "show lines, jobs, nodes and what is wrong",
     "alerts": "list what is wrong and since when, or clear an alert by hand",
     "why": "say which gate a variant waits on, with value, limit and since when",
@@ -51,7 +52,7 @@ def given(pairs: Sequence[str]) -> dict[str, object]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and exit: 0 done, 1 failed, 2 wrong input, 130/143 stopped by a signal."""
+    """Run one command and exit: 0 done, 1 failed, 2 wrong input, 3 not shown, 130/143 stopped by a signal."""
     options = parser().parse_args(arguments)
     try:
         command = import_module(f"ringrift.cli.{options.command}")

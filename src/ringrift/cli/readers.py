@@ -12,7 +12,7 @@ from ringrift.cli.show import clock, table
 from ringrift.cli.store import by_hand, existing
 from ringrift.events.reader import Forgotten
 from ringrift.kernel.errors import InputError
-from ringrift.store.ports import ReaderRow, Store
+from ringrift.store.ports import BEHIND_MAX, ReaderRow, Store
 
 
 def as_text(readers: Sequence[ReaderRow]) -> str:
@@ -21,7 +21,7 @@ def as_text(readers: Sequence[ReaderRow]) -> str:
         (
             one.reader,
             one.position,
-            one.behind,
+            one.behind if one.behind < BEHIND_MAX else f"{BEHIND_MAX} or more",
             clock(one.since) if one.since is not None else "",
             "lapsed" if one.lapsed else "reading" if one.behind else "level",
         )

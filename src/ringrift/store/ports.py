@@ -11,6 +11,8 @@ from typing import Protocol
 from ringrift.events.base import Envelope
 from ringrift.kernel.value import Value
 
+BEHIND_MAX = 1_000
+"""Events behind a reader that are counted: whoever is further behind is far behind."""
 STATES = ("ready", "claimed", "done", "dead", "cancelled")
 
 
@@ -133,7 +135,7 @@ class Delivery(Value):
 
 
 class ReaderRow(Value):
-    """A durable reader: where it stands, how many events wait for it, and the time of the oldest of them."""
+    """A durable reader: where it stands, how many events wait for it up to BEHIND_MAX, and when the oldest was said."""
 
     reader: str
     position: int

@@ -23,8 +23,11 @@ def to_spec(job: Job, id: str, attempt: int, params: Mapping[str, Scalar]) -> Jo
             inputs = {"samples": _maybe(job.samples), "parent": _maybe(job.parent)}
             own = {"generation": job.generation}
         case Match():
-            inputs = {"candidate": (job.candidate,), "champion": (job.champion,)}
-            own = {"first": job.first, "count": job.count}
+            inputs, own = {"candidate": (job.candidate,)}, {"first": job.first, "count": job.count}
+            if job.baseline:
+                own["baseline"] = job.baseline
+            else:
+                inputs["champion"] = (job.champion,)
         case Verify():
             inputs = {"model": (job.model,)}
         case _:
@@ -80,7 +83,7 @@ def to_events(job: Job, result: JobResult, node: str, ephemeral: bool) -> tuple[
             played = tuple(evaluation.Played(number=b.number, scores=tuple(b.scores)) for b in result.blocks)
             return (
                 evaluation.BlocksPlayed(
-                    variant=job.variant, candidate=job.candidate, champion=job.champion, blocks=played, node=node
+                    variant=job.variant, candidate=job.candidate, champion=job.opponent, blocks=played, node=node
                 ),
             )
         case Verify():

@@ -78,9 +78,9 @@ SELECT position, lapsed FROM readers WHERE reader = ?;
 UPDATE readers SET position = ?3 WHERE reader = ?1 AND position = ?2 AND NOT lapsed;
 
 -- name: readers
--- Every durable reader, how much waits for it and since when.
+-- Every durable reader, how much waits for it, counted up to a limit, and since when.
 SELECT reader, position, lapsed,
-    (SELECT count(*) FROM log WHERE log.position > readers.position),
+    (SELECT count(*) FROM (SELECT 1 FROM log WHERE log.position > readers.position LIMIT ?)),
     (SELECT time FROM log WHERE log.position > readers.position ORDER BY log.position LIMIT 1)
 FROM readers ORDER BY reader;
 

@@ -8,7 +8,7 @@ import msgspec
 
 from ringrift.events.base import Envelope
 from ringrift.store import sql
-from ringrift.store.ports import Delivery, JobRow, ReaderRow, Record, RoleRow
+from ringrift.store.ports import BEHIND_MAX, Delivery, JobRow, ReaderRow, Record, RoleRow
 
 POSITION_MAX = 2**63 - 1
 QUERIES = sql.load("ringrift.store.sqlite", "queries.sql")
@@ -82,7 +82,7 @@ def readers(db: apsw.Connection) -> Sequence[ReaderRow]:
     """Readers, how much waits for each and since when."""
     return [
         ReaderRow(reader=reader, position=position, lapsed=bool(lapsed), behind=behind, since=since)
-        for reader, position, lapsed, behind, since in db.execute(QUERIES["readers"])
+        for reader, position, lapsed, behind, since in db.execute(QUERIES["readers"], (BEHIND_MAX,))
     ]
 
 

@@ -1,0 +1,224 @@
+"""Engine: the rules, compiled; `reference` says the same in plain Python.
+
+A board is int8[cells] (0 is empty, seat + 1 is a disc), a seat is 0 … players - 1, and -1 for "who moves" means that the
+game is over.  The caller owns every array; nothing is allocated in here that a loop would feel.
+
+Compiled code is kept in a folder of this file's content below the user's cache, never beside the source: the package may
+be installed where nobody can write, and numba, which looks only at the file that a function stands in, would go on using
+a search compiled against an older engine.  So compiled functions may be called from another file only if they stand here.
+``NUMBA_CACHE_DIR`` moves that folder, for example where the user has no home.
+"""
+
+import hashlib
+from pathlib import Path
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Boards = npt.NDArray[np.int8]
+Seats = npt.NDArray[np.int8]
+Rays = npt.NDArray[np.int16]
+Cells = npt.NDArray[np.int16]
+Marks = npt.NDArray[np.uint8]
+Seeds = npt.NDArray[np.uint64]
+Shares = npt.NDArray[np.float32]
+
+_CACHE = Path(getattr(numba.config, "CACHE_DIR", "") or Path.home() / ".cache" / "ringrift" / "numba")
+_CONTENT = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
+numba.config.CACHE_DIR = str(_CACHE / _CONTENT)  # type: ignore[attr-defined] # numba fills its settings in at run time
+
+# Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014).
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+# `int(np.int64(x))` below: the first is for mypy, the second keeps one compiled form where narrower types would add more.
+_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+
+
+@numba.njit(cache=True)
+def legal(board: Boards, player: int, rays: Rays, out: Marks) -> int:
+    """Mark in *out* the cells where *player* may play; how many there are."""
+    found = 0
+    for cell in range(board.size):
+        out[cell] = board[cell] == 0 and is_legal(board, player, cell, rays)
+        found += out[cell]
+    return found
+
+
+@numba.njit(cache=True)
+def is_legal(board: Boards, player: int, cell: int, rays: Rays) -> bool:
+    """Whether a disc of *player* on the empty *cell* would flip at least one other."""
+    for along in range(rays.shape[1]):
+        if crossed(board, player + 1, cell, along, rays) > 0:
+            return True
+    return False
+
+
+@numba.njit(cache=True)
+def crossed(board: Boards, mine: int, cell: int, along: int, rays: Rays) -> int:
+    """How many discs lie between *cell* and the first of *mine* in one direction; 0 if no unbroken line leads there."""
+    for step in range(rays.shape[2]):
+        seen = rays[cell, along, step]
+        if seen < 0:
+            return 0
+        if board[seen] == mine:
+            return step
+        if board[seen] == 0:
+            return 0
+    return 0
+
+
+@numba.njit(cache=True)
+def apply(board: Boards, player: int, cell: int, rays: Rays) -> int:
+    """Play *cell* for *player* on *board* itself; how many discs were flipped.  0: illegal, and nothing has changed."""
+    if board[cell] != 0:
+        return 0
+    flipped = 0
+    for along in range(rays.shape[1]):
+        count = crossed(board, player + 1, cell, along, rays)
+        for step in range(count):
+            board[rays[cell, along, step]] = player + 1
+        flipped += count
+    if flipped > 0:
+        board[cell] = player + 1
+    return flipped
+
+
+@numba.njit(cache=True)
+def can_move(board: Boards, player: int, rays: Rays) -> bool:
+    """Whether *player* has a legal move."""
+    for cell in range(board.size):
+        if board[cell] == 0 and is_legal(board, player, cell, rays):
+            return True
+    return False
+
+
+@numba.njit(cache=True)
+def following(board: Boards, player: int, players: int, rays: Rays) -> int:
+    """Who moves after *player* has moved: the next who can, *player* again if nobody else can; -1 if nobody can."""
+    for ahead in range(1, players + 1):
+        seat = (player + ahead) % players
+        if can_move(board, seat, rays):
+            return seat
+    return -1
+
+
+@numba.njit(cache=True)
+def outcome(board: Boards, players: int, out: Shares) -> None:
+    """Write each seat's share of first place by discs into *out*: 1/k for each of k that tie for it, else 0."""
+    most = tied = 0
+    for seat in range(players):
+        count = discs(board, seat)
+        out[seat] = count
+        if count > most:
+            most, tied = count, 0
+        tied += count == most
+    for seat in range(players):
+        out[seat] = 1.0 / tied if out[seat] == most else 0.0
+
+
+@numba.njit(cache=True)
+def discs(board: Boards, player: int) -> int:
+    """How many discs *player* has."""
+    count = 0
+    for cell in range(board.size):
+        count += board[cell] == player + 1
+    return count
+
+
+@numba.njit(cache=True)
+def draw(random: Seeds, below: int) -> int:
+    """An even number in 0 … below - 1; *random* is uint64[1], the generator's state (splitmix64)."""
+    random[0] += _GAMMA
+    z = random[0]
+    z = (z ^ (z >> _S30)) * _MIX_1
+    z = (z ^ (z >> _S27)) * _MIX_2
+    z = z ^ (z >> _S31)
+    # The bias of this product is below 2⁻²³ for a board's cells.
+    return int(np.int64(((z >> _S32) * np.uint64(below)) >> _S32))
+
+
+@numba.njit(cache=True)
+def playout(board: Boards, player: int, players: int, rays: Rays, random: Seeds, plies_max: int) -> tuple[int, int]:
+    """Play up to *plies_max* even random moves on *board* itself; who moves then (-1: over), and the plies played.
+
+    The empty cells are tried in random order until one is legal: each legal move is as likely as any other, and most
+    of the others need not be looked at.
+    """
+    empty = np.empty(board.size, np.int16)
+    left = 0
+    for cell in range(board.size):
+        if board[cell] == 0:
+            empty[left] = cell
+            left += 1
+    plies = passes = 0
+    out = np.zeros(players, np.bool_)
+    while plies < plies_max and passes < players:
+        passes += 1
+        tried = left if out[player] else 0
+        while tried < left:
+            chosen = tried + draw(random, left - tried)
+            cell = empty[chosen]
+            empty[chosen] = empty[tried]
+            empty[tried] = cell
+            if apply(board, player, cell, rays) > 0:
+                left -= 1
+                empty[tried] = empty[left]
+                plies += 1
+                passes = 0
+                break
+            tried += 1
+        # Who has lost every disc never moves again; not looking any more triples the speed with four players.
+        if tried == left and passes > 0:
+            out[player] = discs(board, player) == 0
+        player = (player + 1) % players
+    if passes == players:
+        return -1, plies
+    return following(board, (player + players - 1) % players, players, rays), plies
+
+
+@numba.njit(cache=True)
+def playouts(boards: Boards, to_move: Seats, players: int, rays: Rays, seeds: Seeds, plies_max: int) -> int:
+    """`playout` for many games: row by row on *boards* and *to_move* themselves; how many plies that were."""
+    total = 0
+    for row in range(boards.shape[0]):
+        if to_move[row] >= 0:
+            random = seeds[row : row + 1].copy()
+            seat, plies = playout(boards[row], int(np.int64(to_move[row])), players, rays, random, plies_max)
+            to_move[row] = seat
+            total += plies
+    return total
+
+
+@numba.njit(cache=True)
+def legal_all(boards: Boards, to_move: Seats, rays: Rays, out: Marks) -> None:
+    """`legal` for many games: uint8[games, cells]; none where the game is over."""
+    for row in range(boards.shape[0]):
+        if to_move[row] < 0:
+            out[row] = 0
+        else:
+            legal(boards[row], int(np.int64(to_move[row])), rays, out[row])
+
+
+@numba.njit(cache=True)
+def apply_all(boards: Boards, to_move: Seats, cells: Cells, players: int, rays: Rays) -> int:
+    """Play one cell in every game that is not over, on *boards* and *to_move* themselves.
+
+    -1, or the first row whose cell is not a legal move; rows before it have moved, it and the others have not.
+    """
+    for row in range(boards.shape[0]):
+        seat = int(np.int64(to_move[row]))
+        if seat >= 0:
+            cell = int(np.int64(cells[row]))
+            if cell < 0 or cell >= boards.shape[1] or apply(boards[row], seat, cell, rays) == 0:
+                return row
+            to_move[row] = following(boards[row], seat, players, rays)
+    return -1
+
+
+@numba.njit(cache=True)
+def outcome_all(boards: Boards, players: int, out: Shares) -> None:
+    """`outcome` for many games: float32[games, players]."""
+    for row in range(boards.shape[0]):
+        outcome(boards[row], players, out[row])

@@ -1,0 +1,180 @@
+"""Play as ``play.py`` does, many thousands of games at once, as batched torch operations.
+
+    for finished in play(net, games=65536, seed=7, style=Style(sims=32), slots=16384, device="cuda"):
+        …  # once per ply, often with no game in it: heartbeat, keep what there is, or break to stop
+
+Every game is the same function of the model, the settings and its own seed as in ``play.py``, and comes out the same
+where the network says the same.  While the caller looks at what has ended, the device already plays on.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ringrift.reversi import torch_chance, torch_net, torch_rules
+from ringrift.reversi.net import Net
+from ringrift.reversi.records import FAST, FULL, TOP, Games
+from ringrift.reversi.topology import VARIANTS, start, topology
+from ringrift.reversi.torch_rules import Rules
+from ringrift.reversi.torch_search import Evaluate, Found, Roots, Search
+
+SLOTS = 16384
+SLOTS_STEP = 64  # so that rows stay aligned
+
+
+class Style(Protocol):
+    """How games are played: the one of ``play.py``, which needs numba."""
+
+    @property
+    def sims(self) -> int: ...
+    @property
+    def fast_sims(self) -> int: ...
+    @property
+    def full_share(self) -> float: ...
+    @property
+    def opening_plies(self) -> int: ...
+    @property
+    def c_visit(self) -> float: ...
+    @property
+    def c_scale(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The games that have ended at one ply."""
+
+    numbers: npt.NDArray[np.int64]
+    games: Games
+
+
+def play(
+    net: Net,
+    *,
+    games: int,
+    seed: int,
+    style: Style,
+    slots: int = SLOTS,
+    device: str = "cuda",
+    dtype: str = "bfloat16",
+    done: Collection[int] = (),
+) -> Iterator[Finished]:
+    """Play the games 0 … *games*-1 of a job but those already *done*, *slots* at once; yields once per ply."""
+    board, players = VARIANTS[net.variant]
+    rules = torch_rules.lay(topology(board), players, device)
+    evaluate = torch_net.evaluator(net, device=device, dtype=getattr(torch, dtype))
+    numbers = np.setdiff1d(np.arange(games), np.fromiter(done, np.int64, len(done)))
+    if len(numbers):
+        rows = min(slots, len(numbers))
+        yield from Slots(rules, evaluate, numbers, seed=seed, style=style, rows=rows + -rows % SLOTS_STEP).run()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of the games under way, a row per slot; the plies as in ``records.py``."""
+
+    number: Tensor
+    """int64[S]; -1 where the slot is empty."""
+    seed: Tensor
+    plies: Tensor
+    result: Tensor
+    moves: Tensor
+    pi_idx: Tensor
+    pi_p: Tensor
+    root_v: Tensor
+    search: Tensor
+
+    @classmethod
+    def room(cls, slots: int, rules: Rules) -> "Kept":
+        """Room for *slots* games."""
+
+        def zeros(kind: torch.dtype, *shape: int) -> Tensor:
+            return torch.zeros(slots, *shape, dtype=kind, device=rules.device)
+
+        cells, players = rules.cells, rules.players
+        return cls(
+            number=zeros(torch.int64) - 1, seed=zeros(torch.int64), plies=zeros(torch.int64),
+            result=zeros(torch.float32, players), moves=zeros(torch.int16, cells),
+            pi_idx=zeros(torch.int16, cells, TOP), pi_p=zeros(torch.float16, cells, TOP),
+            root_v=zeros(torch.float16, cells, players), search=zeros(torch.uint8, cells),
+        )  # fmt: skip
+
+    def begin(self, slots: Tensor, other: "Kept", rows: slice) -> None:
+        """Put the games *rows* of *other* into *slots*."""
+        for mine, new in zip(vars(self).values(), vars(other).values(), strict=True):
+            mine[slots] = new[rows]
+
+    def note(self, slots: Tensor, found: Found, legal: Tensor, kind: int) -> None:
+        """Write down what was found for the next ply of each of *slots*."""
+        ply = self.plies[slots]
+        self.moves[slots, ply] = found.action.short()
+        self.root_v[slots, ply] = found.value.half()
+        self.search[slots, ply] = kind
+        self.plies[slots] = ply + 1
+        self.result[slots] = found.roots.vector
+        if kind == FULL:
+            best, order = torch.where(legal, found.policy, -1).sort(dim=1, descending=True, stable=True)
+            best, order = best[:, :TOP], torch.where(best[:, :TOP] < 0, 0, order[:, :TOP])
+            best = best.clamp(min=0)
+            self.pi_idx[slots, ply] = order.short()
+            self.pi_p[slots, ply] = (best / best.sum(1, keepdim=True)).half()
+
+    def fetch(self, slots: Tensor) -> dict[str, npt.NDArray[np.generic]]:
+        """The rows of *slots* on the host."""
+        return {name: part[slots].cpu().numpy() for name, part in vars(self).items()}
+
+
+def _finished(kept: dict[str, npt.NDArray[np.generic]]) -> Finished:
+    lengths = kept["plies"].astype(np.int64)
+    within = np.arange(kept["moves"].shape[1]) < lengths[:, None]
+    games = Games(
+        moves=kept["moves"][within].astype(np.uint16),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32),
+        pi_idx=kept["pi_idx"][within].astype(np.uint16),
+        pi_p=kept["pi_p"][within].astype(np.float16),
+        root_v=kept["root_v"][within].astype(np.float16),
+        result=kept["result"].astype(np.float32),
+        seed=kept["seed"].astype(np.uint64),
+        search=kept["search"][within].astype(np.uint8),
+    )
+    return Finished(kept["number"].astype(np.int64), games)
+
+
+class Slots:
+    """Games under way in slots; a slot whose game has ended takes the next one.  *rows* slots are searched together.
+
+    With full and fast plies there are twice as many slots, so that each search is of one kind and still full.
+    """
+
+    def __init__(
+        self, rules: Rules, evaluate: Evaluate, numbers: npt.NDArray[np.int64], *, seed: int, style: Style, rows: int
+    ) -> None:
+        self._rules, self._style, self._seed, self._rows = rules, style, seed, rows
+        self._numbers, self._begun = numbers, 0
+        on_gpu = rules.device.type == "cuda"
+        kinds = {FULL: style.sims} if style.full_share >= 1 else {FULL: style.sims, FAST: style.fast_sims}
+        self._searches = {
+            kind: Search(
+                rules, evaluate, games=rows, sims=sims, c_visit=style.c_visit, c_scale=style.c_scale, compiled=on_gpu,
+                graphed=on_gpu,
+            )
+            for kind, sims in kinds.items()
+        }  # fmt: skip
+        self._slots = torch.arange(rows * len(kinds), device=rules.device)
+        self._start = torch_rules.pack(rules, torch.as_tensor(start(rules.board, rules.players)[None]).to(rules.device))
+        # The last row of both is no slot: what concerns no game goes there.
+        self._kept = Kept.room(len(self._slots) + 1, rules)
+        self._roots = Roots(*(part.new_zeros(len(self._slots) + 1, *part.shape[1:]) for part in self._opened()[1].parts()))
+        self._roots.mover.fill_(-1)
+        self._served, self._turn = torch.zeros_like(self._slots), 0
+
+    @torch.no_grad()
+    def run(self) -> Iterator[Finished]:
+        """Play until every game has ended."""
+        ended = 0
+        self._begin(self._slots)
+        ...
