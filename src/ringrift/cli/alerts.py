@@ -1,15 +1,13 @@
 """``ringrift alerts``: what is wrong and since when, what was, and clearing one by hand."""
 
 import argparse
-import asyncio
 import json
 from collections.abc import Mapping
 
 import msgspec
 
-from ringrift.cli.environment import effective
 from ringrift.cli.show import ago, clock
-from ringrift.cli.store import by_hand, existing
+from ringrift.cli.store import answer, by_hand
 from ringrift.cluster.alerts import Alert, closed_alerts, open_alerts
 from ringrift.events.alert import Cleared
 from ringrift.kernel.clock import SystemClock
@@ -53,15 +51,11 @@ async def clear(store: Store, options: argparse.Namespace, node: str) -> str:
     return f"{options.kind} {subject} is cleared as soon as a coordinator runs"
 
 
+async def do(store: Store, options: argparse.Namespace, node: str) -> str:
+    """What there is, or what came of it."""
+    return await clear(store, options, node) if options.verb == "clear" else await show(store, options)
+
+
 def main(options: argparse.Namespace, given: Mapping[str, object]) -> int:
-    """Print what there is, or what came of it; 0."""
-    found = effective(file=options.settings, given=given)
-
-    async def run() -> str:
-        async with existing(found.settings.store) as store:
-            if options.verb == "clear":
-                return await clear(store, options, found.settings.node.id)
-            return await show(store, options)
-
-    print(asyncio.run(run()))
-    return 0
+    """Print it; 0."""
+    return answer(options, given, do)

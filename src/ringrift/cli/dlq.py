@@ -1,17 +1,15 @@
 """``ringrift dlq``: deliveries that went wrong: list, count and look at them, try one again, give one up."""
 
 import argparse
-import asyncio
 import json
 from collections.abc import Mapping
 
 import msgspec
 
 from ringrift.bus import dead_letters, letters
-from ringrift.cli.environment import effective
 from ringrift.cli.events import as_tree
 from ringrift.cli.show import clock, table
-from ringrift.cli.store import by_hand, existing
+from ringrift.cli.store import answer, by_hand
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import InputError, UnknownName
 from ringrift.store.ports import Delivery, Store
@@ -78,11 +76,4 @@ def done(options: argparse.Namespace, reader: str, position: int, state: str, te
 
 def main(options: argparse.Namespace, given: Mapping[str, object]) -> int:
     """Print what came of it; 0."""
-    found = effective(file=options.settings, given=given)
-
-    async def run() -> str:
-        async with existing(found.settings.store) as store:
-            return await do(store, options, found.settings.node.id)
-
-    print(asyncio.run(run()))
-    return 0
+    return answer(options, given, do)

@@ -1,15 +1,13 @@
 """``ringrift readers``: who reads the log durably, how far behind each is, and letting one start anew."""
 
 import argparse
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ringrift.cli.environment import effective
 from ringrift.cli.show import clock, table
-from ringrift.cli.store import by_hand, existing
+from ringrift.cli.store import answer, by_hand
 from ringrift.events.reader import Forgotten
 from ringrift.kernel.errors import InputError
 from ringrift.store.ports import BEHIND_MAX, ReaderRow, Store
@@ -54,11 +52,4 @@ async def do(store: Store, options: argparse.Namespace, node: str) -> str:
 
 def main(options: argparse.Namespace, given: Mapping[str, object]) -> int:
     """Print what came of it; 0."""
-    found = effective(file=options.settings, given=given)
-
-    async def run() -> str:
-        async with existing(found.settings.store) as store:
-            return await do(store, options, found.settings.node.id)
-
-    print(asyncio.run(run()))
-    return 0
+    return answer(options, given, do)
