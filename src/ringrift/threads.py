@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Semaphore, Thread
@@ -37,13 +38,20 @@ class Threads:
         self._waiting: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[object, ...]] | None] = SimpleQueue()
         self._started = 0
         self._idle = Semaphore(0)
+        self.share = max(most // 2, 1)
+        """How many of the threads one who may hang should take at most."""
 
-    def run(self, call: Callable[..., T], *args: object) -> "asyncio.Future[T]":
+    def run(
+        self, call: Callable[..., T], *args: object, ended: Callable[[], None] | None = None
+    ) -> "asyncio.Future[T]":
         """What *call* returns, from one of the threads; it tells what went wrong by returning it and never raises.
 
         Cancelling it lets go of the call, which goes on alone.
         """
         done: Future[T] = Future()
+        if ended is not None:
+            loop = asyncio.get_running_loop()
+            done.add_done_callback(lambda _: _tell(loop, ended))
         if not self._idle.acquire(blocking=False) and self._started < self._most:
             self._started += 1
             Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
@@ -62,3 +70,8 @@ class Threads:
         """Let the threads end once they have nothing to do."""
         for _ in range(self._started):
             self._waiting.put(None)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the loop has been closed: nobody waits for it
+        loop.call_soon_threadsafe(ended)

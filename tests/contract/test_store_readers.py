@@ -9,6 +9,7 @@ from ringrift.kernel.errors import Overtaken, UnknownName
 from ringrift.store.ports import Envelope, ReaderRow, Store, Tx
 
 TEN = [str(number) for number in range(10)]
+TWO = ("a.told", "custom.said")
 
 
 async def enrol(store: Store, **places: int) -> None:
@@ -265,3 +266,49 @@ def test_a_moment_has_a_position(engine: Engine, time: float, position: int) -> 
             return empty, await view.before(time)
 
     assert engine.run(story) == (0, position)
+
+
+def test_compaction_may_look_at_a_part_of_the_log(engine: Engine) -> None:
+    """Within two positions, both included, only what lies between them goes."""
+
+    async def story(store: Store) -> tuple[int, list[str]]:
+        await mixed(store)
+        async with store.begin() as tx:
+            return await tx.compact(1, 1000, ("a.told",), within=(4, 8)), await _ids(tx)
+
+    assert engine.run(story) == (3, ["0", "1", "2", "4", "6", "8", "9"])
+
+
+@pytest.mark.parametrize(
+    ("before", "limit", "names", "found"),
+    [
+        (None, 3, (), "789"), (None, 100, (), "0123456789"), (5, 2, (), "23"), (1, 9, (), ""), (99, 2, (), "89"),
+        (None, 2, ("a.told",), "79"), (8, 2, ("a.told",), "35"), (None, 5, ("no.such",), ""), (None, 3, TWO, "789"),
+    ],
+)  # fmt: skip
+def test_the_newest_come_in_order(
+    engine: Engine, before: int | None, limit: int, names: tuple[str, ...], found: str
+) -> None:
+    """The newest so many before a position, of all names or of some, come oldest first."""
+
+    async def story(store: Store) -> str:
+        await mixed(store)
+        async with store.read() as view:
+            return "".join(one.id for one in await view.last(before, limit, names))
+
+    assert engine.run(story) == found
+
+
+def test_events_and_letters_are_found_by_position(engine: Engine) -> None:
+    """At positions, in any order and twice, stand those events and letters that there are, each once and in order."""
+
+    async def story(store: Store) -> tuple[list[str], list[int], list[str]]:
+        await append(store, *TEN)
+        async with store.begin() as tx:
+            await tx.compact(8, 1000)
+            await tx.park([delivery("r", 4), delivery("r", 9, "done"), delivery("other", 5)])
+            events = [one.id for one in await tx.at([9, 1, 4, 4, 99, 0])]
+            letters = [one.position for one in await tx.deliveries_at("r", [9, 5, 4, 9, 77])]
+            return events, letters, [one.id for one in await tx.at([])]
+
+    assert engine.run(story) == (["3", "8"], [4, 9], [])

@@ -174,6 +174,8 @@ async def attempt(call: Callable[..., Awaitable[Any]], *args: Any) -> Exception 
         if task is None or task.cancelling():
             raise
         return DeliveryError("what it awaited was cancelled").with_traceback(cancelled.__traceback__)
+    except SystemExit as end:
+        return DeliveryError(f"called for the end of the program: {end}").with_traceback(end.__traceback__)
     except Exception as wrong:  # noqa: BLE001 - foreign code may raise anything, and the caller tells whom it concerns
         return wrong
     return None
@@ -183,10 +185,10 @@ def attempt_plain(call: Callable[..., T], *args: Any) -> tuple[T | None, Excepti
     """Call a foreign plain function; what it returned, or what went wrong."""
     try:
         return call(*args), None
-    except SystemExit as end:
-        return None, DeliveryError(f"called for the end of the program: {end}")
     except Exception as wrong:  # noqa: BLE001 - as above
         return None, wrong
+    except BaseException as end:  # noqa: BLE001 - it ends a thread of ours, and not the program
+        return None, DeliveryError(f"called for the end of the program: {type(end).__name__}: {end}")
 
 
 async def _try(reader: Reader, envelope: Envelope, tx: Tx) -> Exception | None:

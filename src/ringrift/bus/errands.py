@@ -60,17 +60,22 @@ class Attendant:
 
     async def serve(self, at: int, poll_seconds: float, redeliver_seconds: float) -> None:
         """Deliver for ever; a handler that is new starts at *at*.  Raises Overtaken if it has lapsed, Unreachable."""
-        place = await self._enrol(at)
+        place: int | None = None
         looked = float("-inf")
         while True:
-            if self._clock.tick() - looked >= redeliver_seconds:
-                looked = self._clock.tick()
-                await self.retry()
             try:
+                if place is None:
+                    place = await self._enrol(at)
+                if self._clock.tick() - looked >= redeliver_seconds:
+                    looked = self._clock.tick()
+                    await self.retry()
                 while self._store.position > place and self._clock.tick() - looked < redeliver_seconds:
                     place = await self.take(place)
             except Overtaken:
-                place = await self._enrol(at)
+                if place is None:
+                    raise  # it has lapsed
+                place = None  # somebody else moved it, or it was forgotten and starts anew
+                continue
             except (NoRoom, Overdue, Backpressure) as wait:
                 # Nothing is lost: the place has not moved, so these are called again with the same keys.
                 log.warning("handler %s could not move on: %s", self._errand.name, wait)

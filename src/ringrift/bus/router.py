@@ -37,7 +37,7 @@ class Router:
         self._fanout = Fanout(store, settings)
         self._window = window.Window(settings.window_seconds, settings.window_events_max)
         self._handling: dict[str, tuple[Errand, asyncio.Task[None]]] = {}
-        self._readers: dict[str, Reader] = {}
+        self._readers: list[Reader] = []
         self.published: Counter[str] = Counter()
         """Events that were published through this router, by name."""
         self.suppressed = 0
@@ -149,7 +149,7 @@ class Router:
         comes, or *from_start* with all there is.  What fails is tried again and becomes a letter.
         """
         check_name("handler", name)
-        if name in self._handling or name in self._readers:
+        if name in self._handling or any(reader.name == name for reader in self._readers):
             raise InputError(f"a reader named {name!r} is there already")
         if ordered and concurrency > 1:
             raise InputError(f"handler {name!r} cannot keep the order with {concurrency} at once")
@@ -187,7 +187,7 @@ class Router:
         """Whether anybody in this process listens to any event of *asked*."""
         wanted = wants(asked)
         durable = [errand.wants for errand, _ in self._handling.values()]
-        durable += [Wants(names=reader.wants or None) for reader in self._readers.values()]
+        durable += [Wants(names=reader.wants or None) for reader in self._readers]
         return any(wanted.meets(one) for one in (*self._fanout.wants(), *durable))
 
     def counts(self) -> list[Counts]:
@@ -209,11 +209,11 @@ class Router:
 
     async def serve(self, reader: Reader, progress: Callable[[], None], holds: Callable[[], bool]) -> None:
         """Deliver to *reader* for ever, while *holds* says so; *progress* is called whenever nothing is left behind."""
-        self._readers[reader.name] = reader
+        self._readers.append(reader)
         try:
             await self._serve(reader, progress, holds)
         finally:
-            del self._readers[reader.name]
+            self._readers.remove(reader)
 
     async def _serve(self, reader: Reader, progress: Callable[[], None], holds: Callable[[], bool]) -> None:
         place = await self.courier.enrol(reader)

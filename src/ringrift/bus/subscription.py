@@ -219,8 +219,11 @@ def awaited(call: Callable[..., Any], threads: Threads) -> Callable[..., Awaitab
     if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__):
         return call
 
+    share = asyncio.Semaphore(threads.share)  # calls that were let go keep their thread: one of us must not have all
+
     async def threaded(*args: Any) -> None:
-        result, wrong = await threads.run(attempt_plain, call, *args)
+        await share.acquire()
+        result, wrong = await threads.run(attempt_plain, call, *args, ended=share.release)
         if wrong is not None:
             raise wrong
         if inspect.isawaitable(result):
