@@ -1,77 +1,240 @@
-"""Probe: net ceiling, search rate, profile."""
-import argparse, json, sys, time
+"""Reversi on one GPU: the network alone, the search, whole games, and whether the visits are those of the CPU.
+
+PYTHONPATH=src:tests:. python3 -m bench.reversi_gpu speed      # torch, numpy and safetensors are enough
+PYTHONPATH=src:tests:. python3 -m bench.reversi_gpu check      # … against bench/reversi_visits.safetensors
+.venv/bin/python -m bench.reversi_gpu record                   # needs numba: writes that file with the CPU's search
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 import torch
-from ringrift.reversi import net as nets, torch_net, torch_rules, torch_search
+
+from ringrift.reversi import net as nets
+from ringrift.reversi import records, tensors, torch_chance, torch_net, torch_play, torch_rules
 from ringrift.reversi.topology import VARIANTS, start, topology
+from ringrift.reversi.torch_search import Roots, Search
+from unit.reversi.sham import Sham
 
-def timed(f, n=10):
-    for _ in range(3): f()
+VISITS = Path(__file__).with_name("reversi_visits.safetensors")
+SIMS = 32
+RECORDED = {f"{board}_{players}p": 32 for board in ("square8", "hex8") for players in (2, 3, 4)}
+RECORDED |= {"square19_3p": 4, "hexagonal_4p": 4}
+ROUNDS, REPLAYS = 5, 5
+
+
+@dataclass(frozen=True)
+class Style:
+    """As in ``ringrift.reversi.play``, which needs numba."""
+
+    sims: int = SIMS
+    fast_sims: int = 8
+    full_share: float = 1.0
+    random_plies: int = 8
+    c_visit: float = 50.0
+    c_scale: float = 1.0
+
+
+def positions(rules: torch_rules.Rules, count: int, plies_most: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Positions behind 0 … *plies_most* - 1 random plies where somebody can move."""
+    board = torch.as_tensor(start(rules.board, rules.players)).to(rules.device)
+    discs = torch_rules.pack(rules, board.expand(count, -1))
+    number = torch.arange(count, device=rules.device)
+    mover = torch.zeros_like(number)
+    for ply in range(plies_most):
+        legal = torch_rules.spread(rules, torch_rules.of_seat(torch_rules.legal(rules, discs), mover)) > 0
+        lot = torch_chance.noise(number, torch.full_like(number, ply), rules.cells)
+        played = torch_rules.apply(rules, discs, mover, torch.where(legal, lot, -torch.inf).argmax(1))
+        mover_then, _ = torch_rules.following(rules, played, mover)
+        goes = (ply < number % plies_most) & (mover_then >= 0)
+        discs, mover = torch.where(goes[:, None, None], played, discs), torch.where(goes, mover_then, mover)
+    return discs, mover
+
+
+def record() -> None:
+    """Write what the search of the CPU visits."""
+    from ringrift.reversi import search  # needs numba
+
+    arrays = {}
+    for variant, count in RECORDED.items():
+        board, players = VARIANTS[variant]
+        rules = torch_rules.lay(topology(board), players)
+        discs, mover = positions(rules, count, rules.cells * 3 // 4)
+        boards, movers = torch_rules.unpack(rules, discs).numpy(), mover.to(torch.int8).numpy()
+        found = search.Search(variant, games=count, sims=SIMS)
+        for game in range(count):
+            found.put(game, boards[game], int(movers[game]))
+        noise = np.random.default_rng(count).gumbel(size=boards.shape).astype(np.float16)
+        found.noise[:] = noise
+        every = np.arange(count)
+        found.run(every, Sham(players, rules.cells).on_host, np.full(count, SIMS, np.int32))
+        visits = found.visits(every).astype(np.uint8)
+        arrays |= {f"{variant}.{name}": array for name, array in (
+            ("boards", boards), ("movers", movers), ("noise", noise), ("visits", visits))}  # fmt: skip
+    VISITS.write_bytes(tensors.pack(arrays, {"sims": str(SIMS)}))
+
+
+def check(device: str) -> int:
+    """Compare with what the CPU visits; how many positions differ."""
+    arrays, _ = tensors.unpack(VISITS.read_bytes())
+    wrong = 0
+    for variant, count in RECORDED.items():
+        board, players = VARIANTS[variant]
+        rules = torch_rules.lay(topology(board), players, device)
+        boards, movers, noise, visits = (
+            torch.as_tensor(arrays[f"{variant}.{name}"].copy()).to(device)
+            for name in ("boards", "movers", "noise", "visits")
+        )
+        on_gpu = device == "cuda"
+        began = time.perf_counter()
+        sham = Sham(players, rules.cells, device)
+        search = Search(rules, sham, games=count, sims=SIMS, compiled=on_gpu, graphed=on_gpu)
+        roots = search.look(torch_rules.pack(rules, boards), movers.long())
+        differ = 0
+        for _ in range(2):
+            differ += int((search.run(roots, noise.float()).visits != visits).any(1).sum())
+        print(f"{variant:14} {count:3} positions, {differ} differ, {time.perf_counter() - began:.1f} s", flush=True)
+        wrong += differ
+    return wrong
+
+
+def timed(work: Callable[[], object], repeats: int) -> float:
+    """Seconds for one *work*: the median of some rounds, after two that do not count."""
+    spent = []
+    for _ in range(ROUNDS + 2):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(repeats):
+            work()
+        end.record()
+        torch.cuda.synchronize()
+        spent.append(begin.elapsed_time(end) / 1e3 / repeats)
+    return sorted(spent[2:])[ROUNDS // 2]
+
+
+def captured(work: Callable[[], object]) -> Callable[[], object]:
+    """*work* as a CUDA graph."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        work()
+        work()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(REPLAYS):
+            work()
+    return graph.replay
+
+
+def profile(search: Search, roots: Roots, noise: torch.Tensor) -> None:
+    """Which kernels one search spends its time in."""
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as seen:
+        search.run(roots, noise)
+        torch.cuda.synchronize()
+    rows = sorted(seen.key_averages(), key=lambda row: -row.self_device_time_total)
+    whole = sum(row.self_device_time_total for row in rows)
+    print(f"kernels of one search: {whole / 1e3:.1f} ms in {sum(row.count for row in rows)} launches")
+    for row in rows[:18]:
+        share = row.self_device_time_total / whole
+        print(f"{share:6.1%} {row.self_device_time_total / 1e3:7.2f} ms ×{row.count:4} {row.key[:100]}")
+
+
+def measure_search(options: argparse.Namespace, net: nets.Net) -> None:
+    """The network alone, and the search, over positions of all phases."""
+    board, players = VARIANTS[options.variant]
+    rules = torch_rules.lay(topology(board), players, "cuda")
+    discs, mover = positions(rules, options.slots, rules.cells * 3 // 4)
+    evaluate = torch_net.evaluator(net, device="cuda", dtype=torch.bfloat16)
+    boards, to_move = torch_rules.unpack(rules, discs), mover.to(torch.int8)
+    asked = torch.compile(evaluate)
+    alone = options.slots * REPLAYS / timed(captured(lambda: asked(boards, to_move)), 2)
+    print(f"network alone: {alone / 1e6:.2f} M evaluations/s", flush=True)
+    began = time.perf_counter()
+    search = Search(rules, evaluate, games=options.slots, sims=options.sims, compiled=True, graphed=True)
+    roots = search.look(discs, mover)
+    noise = torch_chance.noise(torch.arange(options.slots, device="cuda"), mover, rules.cells)
+    search.run(roots, noise)
     torch.cuda.synchronize()
-    ts = []
-    for _ in range(3):
-        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        a.record()
-        for _ in range(n): f()
-        b.record(); torch.cuda.synchronize(); ts.append(a.elapsed_time(b) / n / 1e3)
-    return sorted(ts)[1]
+    print(f"search: ready after {time.perf_counter() - began:.1f} s", flush=True)
+    rate = options.slots * options.sims / timed(lambda: search.run(roots, noise), 2)
+    memory = torch.cuda.max_memory_allocated() / 2**30
+    print(
+        f"search: {rate / 1e6:.2f} M simulations/s, {rate / alone:.1%} of the network alone, {memory:.1f} GiB",
+        flush=True,
+    )
+    if options.profile:
+        profile(search, roots, noise)
 
-def graphed(f, n=5):
-    s = torch.cuda.Stream(); s.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(s):
-        f(); f()
-    torch.cuda.current_stream().wait_stream(s)
-    g = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(g):
-        for _ in range(n): f()
-    return timed(g.replay) / n
 
-def main():
-    p = argparse.ArgumentParser(); p.add_argument("--games", type=int, default=16384); p.add_argument("--sims", type=int, default=32)
-    p.add_argument("--variant", default="square8_2p"); p.add_argument("--parts", default="net,search,profile"); o = p.parse_args()
-    torch.backends.cudnn.benchmark = True
+def measure_games(options: argparse.Namespace, net: nets.Net) -> None:
+    """Whole games: from the first ply to the last, and over some whole rounds of games with every slot in use."""
+    style = Style(sims=options.sims, full_share=options.full_share)
+    marks, ended, plies = list[tuple[float, int]](), 0, 0
+    for finished in torch_play.play(net, games=options.games, seed=1, style=style, slots=options.slots):
+        ended, plies = ended + len(finished.numbers), plies + len(finished.games.moves)
+        marks.append((time.perf_counter(), ended))
+    (at, _), (then, _) = marks[0], marks[-1]
+    print(f"games: {ended} of {plies / ended:.1f} plies at {ended / (then - at):.0f} games/s, in {len(marks)} rounds")
+    # All begin together and so tend to end together: count from the middle of one such wave to that of another.
+    first, waves = options.slots // 2, int(options.games / options.slots - 1.5)
+    if waves > 0:
+        at, since = next(mark for mark in marks if mark[1] >= first)
+        then, until = next(mark for mark in marks if mark[1] >= first + waves * options.slots)
+        print(
+            f"games: {(until - since) / (then - at):.0f} games/s over {until - since} games while every slot is in use"
+        )
+
+
+def check_twice(device: str) -> int:
+    """Play some games twice; 1 if they differ in any byte."""
+    net = nets.birth("hex8_3p", 0)
+    style = Style(sims=8, fast_sims=4, full_share=0.5)
+    packed = set()
+    for _ in range(2):
+        found = list(torch_play.play(net, games=96, seed=5, style=style, slots=64, device=device))
+        games = records.joined([finished.games for finished in found])
+        packed.add(records.pack(games, net.variant, {}))
+    print(f"96 games twice: {'the same bytes' if len(packed) == 1 else 'different'}")
+    return len(packed) - 1
+
+
+def main(words: Sequence[str]) -> int:
+    """Do one of the three."""
+    parser = argparse.ArgumentParser(prog="python3 -m bench.reversi_gpu")
+    parser.add_argument("what", choices=("speed", "check", "record"))
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--variant", default="square8_2p")
+    parser.add_argument("--slots", type=int, default=16384)
+    parser.add_argument("--sims", type=int, default=SIMS)
+    parser.add_argument("--games", type=int, default=81920)
+    parser.add_argument("--channels", type=int, default=64)
+    parser.add_argument("--blocks", type=int, default=6)
+    parser.add_argument("--full-share", type=float, default=1.0)
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--benchmark", action="store_true", help="let cuDNN try its algorithms; then bytes may differ")
+    options = parser.parse_args(words)
     torch.set_grad_enabled(False)
-    torch.manual_seed(0)
-    board, P = VARIANTS[o.variant]; t = topology(board); B = o.games
-    rules = torch_rules.lay(t, P, "cuda")
-    net = nets.birth(o.variant, 0, channels=64, blocks=6)
-    torch.nn.init.normal_(net.value.weight, std=0.1)
-    # random positions
-    boards = torch.as_tensor(start(board, P))[None].expand(B, -1).cuda()
-    discs, mover = torch_rules.pack(rules, boards).contiguous(), torch.zeros(B, dtype=torch.long, device="cuda")
-    step = torch.compile(lambda d, m, a: (lambda e: (e, *torch_rules.following(rules, e, m)))(torch_rules.apply(rules, d, m, a)))
-    plies = torch.arange(B, device="cuda") % 40
-    t0 = time.time()
-    for i in range(40):
-        moves = torch_rules.spread(rules, torch_rules.of_seat(torch_rules.legal(rules, discs), mover)).float()
-        a = torch.where(moves > 0, torch.rand_like(moves), -1.0).argmax(1)
-        d2, m2, _ = step(discs, mover, a)
-        go = (i < plies) & (mover >= 0) & (m2 >= 0)
-        discs = torch.where(go[:, None, None], d2, discs); mover = torch.where(go, m2, mover)
-    torch.cuda.synchronize(); print("random positions + step compile", round(time.time() - t0, 1), "s", flush=True)
-    print("step graphed us", round(1e6 * graphed(lambda: step(discs, mover, a)), 1), flush=True)
-    boards = torch_rules.unpack(rules, discs); tm = mover.clamp(min=0).to(torch.int8)
-    ev = torch_net.evaluator(net, device="cuda", dtype=torch.bfloat16)
-    if "net" in o.parts:
-        copy = nets.Net(o.variant, 64, 6); copy.load_state_dict(net.state_dict())
-        copy = copy.to("cuda", torch.bfloat16, memory_format=torch.channels_last).eval()
-        planes = copy.encode(boards, tm).contiguous(memory_format=torch.channels_last)
-        print("net eager", B / graphed(lambda: copy(planes)) / 1e6, "M/s", flush=True)
-        t0 = time.time(); c = torch.compile(copy); c(planes); print("compile", round(time.time() - t0, 1))
-        print("net compiled (3 planes)", B / graphed(lambda: c(planes)) / 1e6, "M/s", flush=True)
-        e = torch.compile(ev)
-        print("evaluator compiled (8 planes, encode+decode)", B / graphed(lambda: e(boards, tm)) / 1e6, "M/s", flush=True)
-    if "search" in o.parts:
-        s = torch_search.Search(rules, ev, games=B, sims=o.sims, compiled=True, graphed=True)
-        t0 = time.time(); roots = s.look(discs, mover); noise = -torch.log(-torch.log(torch.rand(B, t.cells, device="cuda")))
-        s.run(roots, noise); torch.cuda.synchronize(); print("search compile+capture", round(time.time() - t0, 1), flush=True)
-        sec = timed(lambda: s.run(roots, noise), 5)
-        print("search", B * o.sims / sec / 1e6, "M sims/s", sec / o.sims * 1e3, "ms/sim", torch.cuda.max_memory_allocated() / 2**30, "GiB", flush=True)
-        if "profile" in o.parts:
-            from torch.profiler import ProfilerActivity, profile
-            with profile(activities=[ProfilerActivity.CUDA]) as prof:
-                s.run(roots, noise); torch.cuda.synchronize()
-            rows = sorted(prof.key_averages(), key=lambda e: -e.self_device_time_total)
-            tot = sum(e.self_device_time_total for e in rows)
-            print("total ms", tot / 1e3)
-            for e in rows[:28]: print(f"{e.self_device_time_total/tot:6.1%} {e.self_device_time_total/1e3:8.2f} ms x{e.count:5d} {e.key[:110]}")
-main()
+    torch.backends.cudnn.benchmark = options.benchmark
+    if options.what == "record":
+        record()
+    if options.what == "check":
+        return 1 if check(options.device) + check_twice(options.device) else 0
+    if options.what == "speed":
+        net = nets.birth(options.variant, 0, channels=options.channels, blocks=options.blocks)
+        # A value head that begins at zero would make all games alike.
+        torch.nn.init.normal_(net.value.weight, std=0.1, generator=torch.Generator().manual_seed(0))
+        measure_search(options, net)
+        if options.games:
+            measure_games(options, net)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -105,7 +105,7 @@ class Match(Job, tag="match"):
     """Play the *count* blocks from number *first* on between *candidate* and *champion*, or a *baseline* by its name.
 
     A match against a baseline, and one that is asked for as *proof*, promotes nobody; so its key is never one of those
-    that the gate waits for or cancels.
+    that the gate waits for or cancels.  Openings are *plies* random moves long; 0: as long as the workload likes.
     """
 
     candidate: str
@@ -114,6 +114,7 @@ class Match(Job, tag="match"):
     count: int
     baseline: str = ""
     proof: bool = False
+    plies: int = 0
 
     @property
     def opponent(self) -> str:

@@ -19,9 +19,12 @@ EXIT_FAILPOINT = 137
 PROGRAM = (
     "import sys; from ringrift.kernel import failpoint; from ringrift.cli.main import main; {arm}main(sys.argv[1:])"
 )
-QUICK = """
+FAKE = """
 [work]
-lease_seconds = 1.2
+workload = "fake"
+"""
+# Up to its own [work], so that what follows is of it.
+QUICK = f"""{FAKE}lease_seconds = 1.2
 rescue_seconds = 0.2
 grace_seconds = 2.0
 [cluster]
@@ -48,13 +51,19 @@ class Home:
         path.mkdir(exist_ok=True)
         (path / "ringrift.toml").write_text(settings)
 
-    def start(self, *arguments: str, failpoint: tuple[str, int] | None = None) -> "subprocess.Popen[str]":
-        """Start ``ringrift`` with *arguments*, dying at the nth pass of *failpoint* if one is given."""
+    def start(
+        self, *arguments: str, failpoint: tuple[str, int] | None = None, typed: bool = False
+    ) -> "subprocess.Popen[str]":
+        """Start ``ringrift`` with *arguments*, dying at the nth pass of *failpoint* if one is given.
+
+        With *typed* it reads what the test writes to it, else nothing.
+        """
         arm = f"failpoint.arm({failpoint[0]!r}, {failpoint[1]}); " if failpoint else ""
         return subprocess.Popen(
             [sys.executable, "-c", PROGRAM.format(arm=arm), *arguments],
             env={**os.environ, "RINGRIFT_HOME": str(self.path), "RINGRIFT_NODE_ID": "a"},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            stdin=subprocess.PIPE if typed else None, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
         )  # fmt: skip
 
     def run(self, *arguments: str, seconds: float = 60.0) -> tuple[int, str]:

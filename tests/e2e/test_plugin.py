@@ -14,7 +14,7 @@ def test_the_loop_goes_round_with_an_executable(home: Home, tmp_path: Path) -> N
     script.write_text(PLUGIN.replace("SOURCE", repr(str(Path(fake.__file__).parents[2]))))
     command = [sys.executable, "-I", "-S", str(script)]
     plugin = f"[workloads.mine]\ncommand = {command}\n"
-    (home.path / "ringrift.toml").write_text(QUICK.replace("[work]", "[work]\nworkload = 'mine'") + plugin)
+    (home.path / "ringrift.toml").write_text(QUICK.replace('"fake"', '"mine"') + plugin)
 
     code, output = home.run("run", "--iterations", "1", "--variants", "hex8_2p", seconds=110)
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from e2e.processes import Home, outlived
+from e2e.processes import FAKE, Home, outlived
 
 
 def test_a_run_ends_by_itself_with_its_evidence(home: Home) -> None:
@@ -92,7 +92,7 @@ def test_status_shows_what_there_is(home: Home) -> None:
 
 def test_why_names_the_gate(home: Home) -> None:
     """Asked from another process while the loop runs, why names the gate with value, limit and since when."""
-    (home.path / "ringrift.toml").write_text("[work.params]\nfake_slow_seconds = 30.0\nfake_stage = 'play'\n")
+    (home.path / "ringrift.toml").write_text(FAKE + "[work.params]\nfake_slow_seconds = 30.0\nfake_stage = 'play'\n")
     process = home.start("run", "--iterations", "0", "--variants", "hex8_2p")
     assert outlived(process, 3.0), process.communicate()[0]
 

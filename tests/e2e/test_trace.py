@@ -28,7 +28,7 @@ def plugged(home: Home, folder: Path) -> Path:
     text = PLUGIN.replace("SOURCE", repr(str(Path(fake.__file__).parents[2])))
     script.write_text(text.replace("class Context:", WRITES.replace("PLACE", repr(str(place))) + "class Context:", 1))
     command = [sys.executable, "-I", "-S", str(script)]
-    settings = QUICK.replace("[work]", "[work]\nworkload = 'mine'")
+    settings = QUICK.replace('"fake"', '"mine"')
     (home.path / "ringrift.toml").write_text(f"{settings}{TRACE}[workloads.mine]\ncommand = {command}\n")
     return place
 

@@ -7,7 +7,7 @@ import signal
 import psutil
 import pytest
 
-from e2e.processes import QUICK, Home, outlived
+from e2e.processes import FAKE, QUICK, Home, outlived
 
 
 def _run(home: Home, params: str, iterations: str = "1") -> str:
@@ -70,7 +70,7 @@ def test_a_poisoned_job_is_buried_with_its_reason(home: Home) -> None:
 @pytest.mark.parametrize("grace", [1.0])
 def test_a_job_that_will_not_stop_is_killed_after_the_grace_period(home: Home, grace: float) -> None:
     """SIGTERM, then SIGKILL after RINGRIFT_JOB_GRACE_PERIOD: the node ends in time and the job is ready again."""
-    settings = "[work.params]\nfake_hang = 'always'\nfake_stage = 'play'\n[work]\nlease_seconds = 60.0\n"
+    settings = FAKE + "lease_seconds = 60.0\n[work.params]\nfake_hang = 'always'\nfake_stage = 'play'\n"
     (home.path / "ringrift.toml").write_text(settings)
     os.environ["RINGRIFT_JOB_GRACE_PERIOD"] = str(grace)
     try:
@@ -91,7 +91,7 @@ def test_a_job_that_will_not_stop_is_killed_after_the_grace_period(home: Home, g
 
 def test_workers_die_with_their_node(home: Home) -> None:
     """SIGKILL to the node ends its busy workers by itself: they end when their pipe does."""
-    (home.path / "ringrift.toml").write_text("[work.params]\nfake_slow_seconds = 60.0\nfake_stage = 'play'\n")
+    (home.path / "ringrift.toml").write_text(FAKE + "[work.params]\nfake_slow_seconds = 60.0\nfake_stage = 'play'\n")
     process = home.start("run", "--iterations", "0", "--variants", "hex8_2p")
     assert outlived(process, 3.0), process.communicate()[0]
     workers = [psutil.Process(pid) for pid in home.orphans()]

@@ -54,6 +54,30 @@ def test_a_job_names_what_must_be_there_before_it_starts(job: Job, blobs: tuple[
     assert job.blobs == blobs
 
 
+@pytest.mark.parametrize(
+    ("job", "key", "blobs"),
+    [
+        (
+            Match(variant="hex8_2p", candidate="c", champion="m", first=8, count=4, proof=True),
+            "proof:hex8_2p:c:m:8",
+            ("c", "m"),
+        ),
+        (
+            Match(variant="hex8_2p", candidate="c", baseline="uct:200", first=8, count=4),
+            "proof:hex8_2p:c:uct:200:8",
+            ("c",),
+        ),
+    ],
+    ids=["proof", "baseline"],
+)
+def test_a_match_that_promotes_nobody_has_a_key_of_its_own(job: Match, key: str, blobs: tuple[str, ...]) -> None:
+    """So the gate neither waits for it nor cancels it, and a baseline needs no blob."""
+    assert job.key == key
+    assert not job.key.startswith(Match.prefix("hex8_2p", "c"))
+    assert job.blobs == blobs
+    assert jobs.decode(job.kind(), jobs.encode(job)) == job
+
+
 def test_generation_0_needs_no_inputs() -> None:
     """A first model comes from nothing."""
     assert Train(variant="hex8_2p", generation=0).blobs == ()

@@ -22,7 +22,7 @@ COMMANDS: dict[str, str] = {
     "dlq": "list, count and show deliveries that went wrong, try one again, give one up",
     "doctor": "check this machine and print the settings in force and where each comes from",
 }
-EXIT_WRONG_INPUT, EXIT_FAILED = 2, 1
+EXIT_WRONG_INPUT, EXIT_FAILED, EXIT_INTERRUPTED = 2, 1, 130
 
 
 def parser() -> argparse.ArgumentParser:
@@ -60,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # whoever read us has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except KeyboardInterrupt:  # before or after what stops in good order
+        sys.exit(EXIT_INTERRUPTED)
     except (InputError, UnknownName, SettingsError) as wrong:
         print(f"ringrift: {wrong}", file=sys.stderr)
         sys.exit(EXIT_WRONG_INPUT)

@@ -166,9 +166,9 @@ def main(options: argparse.Namespace, given: Mapping[str, object]) -> int:
         raise SettingsError("--seat", options.seat, f"must lie between 1 and {players}")
     if lacks := preset.lacking():
         raise MissingExtra(lacks[0], "train")
-    from ringrift.reversi import terminal
+    from ringrift.reversi import terminal, topology
 
-    variants.require(options.variant, terminal.VARIANTS)
+    variants.require(options.variant, topology.VARIANTS)
     who, choose = opponent(found.settings, options)
     seat = options.seat - 1
     print(f"{options.variant} against {who}; you are {terminal.DISCS[seat]} in seat {options.seat}.")

@@ -1,10 +1,17 @@
 """Preset: what ``ringrift run`` does unless it is told otherwise: which workload, how many nodes, which numbers."""
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
+import msgspec
+
 from ringrift.cli.environment import Effective
+from ringrift.kernel.errors import ChildDied
+from ringrift.kernel.settings import Settings
 from ringrift.kernel.value import Value
 from ringrift.pipeline.line import Line
 
@@ -32,16 +39,21 @@ REVERSI: Mapping[str, object] = {
     # 35, and never more than 400 games.
     "policy.gate.elo_1": 60.0,
     "policy.gate.blocks_max": 200,
+    # A worker says nothing while numba compiles, which takes 11 s of a core the first time and longer where others want
+    # it too.  One that dies is noticed at once all the same.
+    "work.lease_seconds": 60.0,
     # Players and trainers end between two plies or steps; who takes longer is stuck.
     "work.grace_seconds": 15.0,
-    # As many workers as cores, so one thread each.
-    "work.params": {"threads": 1},
 }
 
 MINUTES = 10.0
 """How long the real workload runs: enough for the claims with a margin, short enough to wait for."""
 ITERATIONS = 3
 """Promotions for each variant where a run has no time limit."""
+
+
+MEASURE_SECONDS_MAX = 120.0
+_MEASURE = "import json; from ringrift.reversi.workload import Reversi; print(json.dumps(Reversi().measured_params()))"
 
 
 class Choice(Value):
@@ -90,3 +102,24 @@ def nodes(workload: str) -> int:
 def minutes(workload: str) -> float:
     """How long a run goes on; 0 where something else ends it."""
     return MINUTES if workload == REAL else 0.0
+
+
+def measured(settings: Settings) -> Settings:
+    """*settings* with what this machine does best among the parameters of jobs; what somebody has set stays.
+
+    It is tried out once for the whole run, so that the same job makes the same blob on every node, and in a process of
+    its own, because this one never loads what it takes.  Raises ChildDied.
+    """
+    work = settings.work
+    if work.workload != REAL:
+        return settings
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", _MEASURE], capture_output=True, text=True, timeout=MEASURE_SECONDS_MAX
+        )
+    except subprocess.TimeoutExpired as slow:
+        raise ChildDied(f"{REAL} could not be tried out within {MEASURE_SECONDS_MAX:g} s") from slow
+    if ended.returncode:
+        raise ChildDied(f"{REAL} cannot run here: {ended.stderr.strip()[-500:]}")
+    params = {**json.loads(ended.stdout), **work.params}
+    return msgspec.structs.replace(settings, work=msgspec.structs.replace(work, params=params))

@@ -10,6 +10,7 @@ from ringrift.events.evaluation import BlocksPlayed
 from ringrift.harness import Cluster
 from ringrift.jobs import PROOF
 from ringrift.kernel.clock import Clock
+from ringrift.kernel.settings import Policy
 from ringrift.pipeline import proof
 from ringrift.pipeline.proof import Claim, Finding
 from ringrift.pipeline.records import decisions_of, load
@@ -54,13 +55,13 @@ async def prove(
         await cluster.store.wait(None, LOOK_SECONDS)
 
 
-async def claims(store: Store, variants: Sequence[str], baselines: Mapping[str, Sequence[str]]) -> tuple[Claim, ...]:
-    """What is to be shown of each of *variants* as it stands."""
+async def claims(store: Store, policy: Policy, baselines: Mapping[str, Sequence[str]]) -> tuple[Claim, ...]:
+    """What is to be shown of each variant of *policy* as it stands."""
     found: list[Claim] = []
     async with store.read() as view:
-        for variant in variants:
+        for variant in policy.variants:
             line, decisions = await load(view, variant), await decisions_of(view, variant)
-            found += proof.claims(variant, line, decisions, baselines.get(variant, ()))
+            found += proof.claims(variant, line, decisions, policy, baselines.get(variant, ()))
     return tuple(found)
 
 

@@ -78,9 +78,10 @@ def prepared(options: argparse.Namespace, given: Mapping[str, object]) -> Plan:
         seed=session.seed_of(options.seed, found, before, choice.workload),
     )  # fmt: skip
     return Plan(
-        settings=msgspec.structs.replace(found.settings, policy=policy), nodes=tuple(nodes), home=found.home,
-        debug=found.debug, times=limits, keeps=limits.loop_seconds is not None or options.seed is not None,
-        spent_seconds=before.session.spent_seconds if before.session else 0.0, note=choice.note,
+        settings=preset.measured(msgspec.structs.replace(found.settings, policy=policy)), nodes=tuple(nodes),
+        home=found.home, debug=found.debug, times=limits, note=choice.note,
+        keeps=limits.loop_seconds is not None or options.seed is not None,
+        spent_seconds=before.session.spent_seconds if before.session else 0.0,
     )  # fmt: skip
 
 
@@ -165,7 +166,7 @@ async def _proof(
     policy = plan.settings.policy
     baselines = preset.BASELINES if plan.settings.work.workload == preset.REAL else {}
     await proving.settle(cluster)
-    wanted = await proving.claims(cluster.store, policy.variants, baselines)
+    wanted = await proving.claims(cluster.store, policy, baselines)
     live.prove(wanted)
     until = began + plan.times.all_seconds
     try:

@@ -41,7 +41,10 @@ def outcome(line: Line, policy: Policy) -> gate.Outcome:
 
 
 def more(line: Line, policy: Policy) -> tuple[Line, tuple[Job, ...]]:
-    """The line and the jobs that keep enough blocks on their way, up to the cap."""
+    """The line and the jobs that keep enough blocks on their way, up to the cap.
+
+    All have one seed: the openings of one seed differ from each other, and the same twice would be no new evidence.
+    """
     candidate = line.candidate
     assert candidate is not None
     assert line.champion is not None
@@ -52,7 +55,7 @@ def more(line: Line, policy: Policy) -> tuple[Line, tuple[Job, ...]]:
         jobs.append(
             Match(
                 variant=line.variant, candidate=candidate.model, champion=line.champion, first=first, count=count,
-                seed=seed_of(line.variant, candidate.model, first), priority=MATCH,
+                seed=seed_of(line.variant, candidate.model), priority=MATCH,
             )
         )  # fmt: skip
         first += count

@@ -1,7 +1,8 @@
 """Proof: which matches show that a run made its models stronger, and what they say once they have been played.
 
 A claim is about the champion of one line: it beats generation 0, and on some variants a baseline that never learns.
-Openings come from a seed and block numbers of their own, so that no game of the proof has helped to promote anybody.
+Openings come from a seed and block numbers of their own and are longer than those of self-play and of the gate, so that
+no position which a game of the proof begins with has helped to train or to promote anybody.
 """
 
 import math
@@ -12,14 +13,15 @@ from ringrift.evaluation import interval
 from ringrift.events.evaluation import BlocksPlayed, Played
 from ringrift.jobs import URGENT, Match
 from ringrift.kernel.ids import seed_of
+from ringrift.kernel.settings import Policy
 from ringrift.kernel.value import Value
 from ringrift.kernel.variant import parse
 from ringrift.pipeline.line import Decision, Line
 
 GAMES_MIN = 256
 """Games below which a claim counts as not shown."""
-BLOCK_FIRST = 500_000
-"""Where the blocks of proofs begin: beyond every block that a gate may ask for."""
+OPENING_PLIES = 10
+"""Random moves before the players begin: two more than elsewhere, so no opening of a proof is one of another match."""
 BLOCKS_PER_JOB, BLOCKS_PER_BASELINE_JOB = 32, 16
 """Enough games at once to fill the network's batches; fewer where the opponent searches long, so that cores share."""
 GENERATION_0_CONFIDENCE, BASELINE_CONFIDENCE = 0.99, 0.95
@@ -36,6 +38,8 @@ class Claim(Value):
     baseline: bool
     confidence: float
     limit: float
+    first: int
+    """Its first block: beyond every one that the gate may ask for."""
 
     @property
     def blocks(self) -> int:
@@ -80,7 +84,7 @@ def generation_0(decisions: Sequence[Decision]) -> str | None:
 
 
 def claims(
-    variant: str, line: Line | None, decisions: Sequence[Decision], baselines: Sequence[str] = ()
+    variant: str, line: Line | None, decisions: Sequence[Decision], policy: Policy, baselines: Sequence[str] = ()
 ) -> tuple[Claim, ...]:
     """What is to be shown of *variant*, also if it has no model yet: then it cannot be shown."""
     players = parse(variant).players
@@ -89,7 +93,7 @@ def claims(
     return tuple(
         Claim(
             variant=variant, players=players, model=champion, generation=generation, opponent=opponent,
-            baseline=baseline, limit=1.0 / players,
+            baseline=baseline, limit=1.0 / players, first=policy.gate.blocks_max,
             confidence=BASELINE_CONFIDENCE if baseline else GENERATION_0_CONFIDENCE,
         )
         for opponent, baseline in opponents
@@ -101,14 +105,14 @@ def matches(claim: Claim, seed: int) -> tuple[Match, ...]:
     if claim.generation < 1:
         return ()
     size = BLOCKS_PER_BASELINE_JOB if claim.baseline else BLOCKS_PER_JOB
-    end = BLOCK_FIRST + claim.blocks
+    end = claim.first + claim.blocks
     return tuple(
         Match(
             variant=claim.variant, candidate=claim.model, champion="" if claim.baseline else claim.opponent,
             baseline=claim.opponent if claim.baseline else "", first=first, count=min(size, end - first), proof=True,
-            seed=seed_of(seed, "proof", claim.variant), priority=URGENT,
+            plies=OPENING_PLIES, seed=seed_of(seed, "proof", claim.variant), priority=URGENT,
         )
-        for first in range(BLOCK_FIRST, end, size)
+        for first in range(claim.first, end, size)
     )  # fmt: skip
 
 
@@ -145,7 +149,7 @@ def _belongs(event: BlocksPlayed, claim: Claim) -> bool:
 
 
 def _counts(block: Played, claim: Claim) -> bool:
-    return BLOCK_FIRST <= block.number < BLOCK_FIRST + claim.blocks and len(block.scores) == claim.players
+    return claim.first <= block.number < claim.first + claim.blocks and len(block.scores) == claim.players
 
 
 def _verdict(claim: Claim, lower: float, games: int) -> tuple[bool, str]:

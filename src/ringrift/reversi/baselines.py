@@ -1,8 +1,8 @@
 """Baselines: players that never train, so that strength can be told on a scale that stays where it is.
 
-``random`` plays any legal move, ``greedy`` one that flips the most discs, ``heuristic`` looks one move ahead with frozen
-weights, and ``uct:N`` searches with N random games a move (UCB1 with c = 1; with three or four players each maximises
-its own share of first place).  Each decision hangs on its own row alone, so callers may cut a batch as they like.
+``random`` plays any legal move, ``greedy`` one that flips the most discs, ``heuristic`` looks one move ahead with
+frozen weights, and ``uct:N`` searches with N random games a move (UCB1 with c = 1; with three or four players each
+maximises its own share of first place).  Each decision hangs on its own row alone: callers may cut batches at will.
 """
 
 import re
@@ -15,16 +15,28 @@ import numpy.typing as npt
 from ringrift.kernel.errors import UnknownName
 from ringrift.reversi import heuristic, topology
 from ringrift.reversi.engine import (
-    Boards, Cells, Rays, Seats, Seeds, Shares, apply, crossed, draw, following, legal, outcome, playout,
-)  # fmt: skip
+    Boards,
+    Cells,
+    Rays,
+    Seats,
+    Seeds,
+    Shares,
+    apply,
+    bits,
+    crossed,
+    draw,
+    following,
+    legal,
+    outcome,
+    playout,
+)
 
 LADDER = ("random", "greedy", "heuristic", "uct:50", "uct:200", "uct:800")
-"""The rungs that strength is reported on, weakest first."""
+"""The rungs that strength is reported on."""
 SIMULATIONS_MAX = 10_000
 
 _UCT = re.compile(r"uct:([1-9][0-9]{0,4})")
 _EXPLORATION = 1.0
-_TO_THE_END = 1 << 30
 
 
 def is_baseline(name: str) -> bool:
@@ -52,7 +64,8 @@ def choose(name: str, boards: Boards, to_move: Seats, seeds: Seeds, *, variant: 
     elif name == "greedy":
         _greedy_all(boards, to_move, board.rays, seeds, chosen)
     else:
-        _uct_all(boards, to_move, players, board.rays, seeds, _simulations(name), chosen)
+        tree = _tree(_simulations(name), board.cells)
+        _uct_all(tree, boards, to_move, players, board.rays, seeds, chosen)
     return chosen
 
 
@@ -76,17 +89,17 @@ def _hash_all(boards: Boards, to_move: Seats, seeds: Seeds) -> None:
         random = seeds[row : row + 1]
         random[0] ^= np.uint64(to_move[row] + 1)
         for cell in range(boards.shape[1]):
-            # Two draws are 64 even bits that hang on all that came before.
-            high, low = draw(random, 1 << 32), draw(random, 1 << 32)
-            random[0] = np.uint64(high) << np.uint64(32) | np.uint64(low ^ boards[row, cell])
+            random[0] = bits(random) ^ np.uint64(boards[row, cell])
 
 
 @numba.njit(cache=True)
 def _random_all(boards: Boards, to_move: Seats, rays: Rays, seeds: Seeds, chosen: Cells) -> None:
     marks = np.empty(boards.shape[1], np.uint8)
+    random = np.empty(1, np.uint64)
     for row in range(boards.shape[0]):
         if to_move[row] >= 0:
-            ahead = draw(seeds[row : row + 1].copy(), legal(boards[row], int(np.int64(to_move[row])), rays, marks))
+            random[0] = seeds[row]
+            ahead = draw(random, legal(boards[row], int(np.int64(to_move[row])), rays, marks))
             for cell in range(boards.shape[1]):
                 if marks[cell] and ahead == 0:
                     chosen[row] = cell
@@ -95,10 +108,11 @@ def _random_all(boards: Boards, to_move: Seats, rays: Rays, seeds: Seeds, chosen
 
 @numba.njit(cache=True)
 def _greedy_all(boards: Boards, to_move: Seats, rays: Rays, seeds: Seeds, chosen: Cells) -> None:
+    random = np.empty(1, np.uint64)
     for row in range(boards.shape[0]):
         if to_move[row] < 0:
             continue
-        random = seeds[row : row + 1].copy()
+        random[0] = seeds[row]
         most, alike = 1, 0
         for cell in range(boards.shape[1]):
             flips = 0
@@ -130,27 +144,32 @@ class Tree(NamedTuple):
     child: npt.NDArray[np.int32]
 
 
-@numba.njit(cache=True)
-def _uct_all(
-    boards: Boards, to_move: Seats, players: int, rays: Rays, seeds: Seeds, simulations: int, chosen: Cells
-) -> None:
-    nodes, edges = simulations + 1, (simulations + 1) * boards.shape[1]
-    tree = Tree(
-        np.empty(nodes, np.int32), np.empty(nodes, np.float64), np.empty(nodes, np.int8), np.empty(nodes, np.int32),
-        np.empty(nodes, np.int32), np.empty(nodes, np.int32), np.empty(edges, np.int16), np.empty(edges, np.int32),
+def _tree(simulations: int, cells: int) -> Tree:
+    nodes, edges = simulations + 1, (simulations + 1) * cells
+    return Tree(
+        visits=np.empty(nodes, np.int32), won=np.empty(nodes, np.float64), mover=np.empty(nodes, np.int8),
+        first=np.empty(nodes, np.int32), edges=np.empty(nodes, np.int32), tried=np.empty(nodes, np.int32),
+        move=np.empty(edges, np.int16), child=np.empty(edges, np.int32),
     )  # fmt: skip
-    path = np.empty(boards.shape[1] + 1, np.int32)
+
+
+@numba.njit(cache=True)
+def _uct_all(tree: Tree, boards: Boards, to_move: Seats, players: int, rays: Rays, seeds: Seeds, chosen: Cells) -> None:
     board = np.empty(boards.shape[1], np.int8)
+    path = np.empty(boards.shape[1] + 1, np.int32)
     shares = np.empty(players, np.float32)
+    random = np.empty(1, np.uint64)
     for row in range(boards.shape[0]):
         if to_move[row] < 0:
             continue
-        random = seeds[row : row + 1].copy()
-        _plant(tree, 0, int(np.int64(to_move[row])))
-        edges_used = _branch(tree, 0, boards[row], rays, random, 0)
-        if tree.edges[0] > 1:
-            for node in range(1, simulations + 1):
-                board[:] = boards[row]
+        random[0] = seeds[row]
+        edges_used = int(np.int64(0))
+        for node in range(tree.visits.size):
+            if node == 0:
+                _plant(tree, node, int(np.int64(to_move[row])))
+            elif node == 1 or tree.edges[0] > 1:  # where there is no choice, there is no need to search
+                for cell in range(board.size):
+                    board[cell] = boards[row, cell]
                 edges_used = _simulate(tree, node, board, players, rays, random, edges_used, path, shares)
         chosen[row] = _most_visited(tree)
 
@@ -160,8 +179,8 @@ def _simulate(
     tree: Tree, fresh: int, board: Boards, players: int, rays: Rays, random: Seeds, edges_used: int,
     path: npt.NDArray[np.int32], shares: Shares,
 ) -> int:  # fmt: skip
-    """Go down to an edge without a child, plant the node *fresh* there, play to the end at random, and tell the path."""
-    node = depth = 0
+    """Go down to an edge without a child, plant *fresh* there, play to the end at random, and tell the path."""
+    node = depth = int(np.int64(0))
     path[0] = 0
     while tree.mover[node] >= 0:
         if tree.edges[node] < 0:
@@ -180,7 +199,7 @@ def _simulate(
         if is_new:
             break
     if tree.mover[node] >= 0:
-        playout(board, int(np.int64(tree.mover[node])), players, rays, random, _TO_THE_END)
+        playout(board, int(np.int64(tree.mover[node])), players, rays, random, board.size)
     outcome(board, players, shares)
     tree.visits[0] += 1
     for step in range(1, depth + 1):

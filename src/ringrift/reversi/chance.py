@@ -24,7 +24,7 @@ def mixed(seed: int, one: int, other: int) -> int:
     z = np.uint64(seed) + (np.uint64(one) + np.uint64(1)) * _PLY + (np.uint64(other) + np.uint64(1)) * _WHAT
     z = (z ^ (z >> _S30)) * _MIX_1
     z = (z ^ (z >> _S27)) * _MIX_2
-    return np.int64((z ^ (z >> _S31)) >> _S1)
+    return int(np.int64((z ^ (z >> _S31)) >> _S1))
 
 
 @numba.njit(cache=True)
@@ -68,6 +68,6 @@ def make_noise(tree: Tree, games: I64, seeds: U64, plies: I32, noise: F32) -> No
     """Gumbel noise for the legal cells of the root of each of *games*."""
     for place in range(games.shape[0]):
         game = games[place]
-        for edge in range(tree.count[game, 0]):
+        for edge in range(tree.width[game, 0]):
             cell = tree.cell[game, 0, edge]
             noise[game, cell] = -np.log(-np.log(fraction(seeds[game], plies[game], NOISE + cell)))

@@ -1,12 +1,12 @@
 """Engine: the rules, compiled; `reference` says the same in plain Python.
 
-A board is int8[cells] (0 is empty, seat + 1 is a disc), a seat is 0 … players - 1, and -1 for "who moves" means that the
-game is over.  The caller owns every array; nothing is allocated in here that a loop would feel.
+A board is int8[cells] (0 is empty, seat + 1 is a disc), a seat is 0 … players - 1, and -1 for "who moves" means that
+the game is over.  The caller owns every array; nothing is allocated in here that a loop would feel.
 
-Compiled code is kept in a folder of this file's content below the user's cache, never beside the source: the package may
-be installed where nobody can write, and numba, which looks only at the file that a function stands in, would go on using
-a search compiled against an older engine.  So compiled functions may be called from another file only if they stand here.
-``NUMBA_CACHE_DIR`` moves that folder, for example where the user has no home.
+Compiled code is kept below the user's cache, in a folder named after this file's content, never beside the source.  The
+package may be installed where nobody can write; and numba, which looks only at the file that a function stands in,
+would go on using a search that was compiled against an older engine.  So compiled code may call compiled code of
+another file only if that stands here.  ``NUMBA_CACHE_DIR`` moves the folder, for example where a user has no home.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ numba.config.CACHE_DIR = str(_CACHE / _CONTENT)  # type: ignore[attr-defined] # 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
-# `int(np.int64(x))` below: the first is for mypy, the second keeps one compiled form where narrower types would add more.
+# `int(np.int64(x))` below: the one for mypy, the other so that narrow types do not make the compiler do things twice.
 _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 
 
@@ -128,15 +128,19 @@ def discs(board: Boards, player: int) -> int:
 
 
 @numba.njit(cache=True)
-def draw(random: Seeds, below: int) -> int:
-    """An even number in 0 … below - 1; *random* is uint64[1], the generator's state (splitmix64)."""
+def bits(random: Seeds) -> np.uint64:
+    """64 random bits; *random* is uint64[1], the generator's state (splitmix64)."""
     random[0] += _GAMMA
     z = random[0]
     z = (z ^ (z >> _S30)) * _MIX_1
     z = (z ^ (z >> _S27)) * _MIX_2
-    z = z ^ (z >> _S31)
-    # The bias of this product is below 2⁻²³ for a board's cells.
-    return int(np.int64(((z >> _S32) * np.uint64(below)) >> _S32))
+    return np.uint64(z ^ (z >> _S31))
+
+
+@numba.njit(cache=True)
+def draw(random: Seeds, below: int) -> int:
+    """An even number in 0 … below - 1; the bias of the product is under 2⁻²³ for the cells of a board."""
+    return int(np.int64(((bits(random) >> _S32) * np.uint64(below)) >> _S32))
 
 
 @numba.njit(cache=True)
@@ -159,7 +163,7 @@ def playout(board: Boards, player: int, players: int, rays: Rays, random: Seeds,
         tried = left if out[player] else 0
         while tried < left:
             chosen = tried + draw(random, left - tried)
-            cell = empty[chosen]
+            cell = int(np.int64(empty[chosen]))
             empty[chosen] = empty[tried]
             empty[tried] = cell
             if apply(board, player, cell, rays) > 0:
@@ -182,9 +186,10 @@ def playout(board: Boards, player: int, players: int, rays: Rays, random: Seeds,
 def playouts(boards: Boards, to_move: Seats, players: int, rays: Rays, seeds: Seeds, plies_max: int) -> int:
     """`playout` for many games: row by row on *boards* and *to_move* themselves; how many plies that were."""
     total = 0
+    random = np.empty(1, np.uint64)
     for row in range(boards.shape[0]):
         if to_move[row] >= 0:
-            random = seeds[row : row + 1].copy()
+            random[0] = seeds[row]
             seat, plies = playout(boards[row], int(np.int64(to_move[row])), players, rays, random, plies_max)
             to_move[row] = seat
             total += plies

@@ -5,25 +5,29 @@ so what the network says of a position does not hang on which others are asked a
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from ringrift.kernel.clock import SystemClock
-from ringrift.reversi.net import Net
-from ringrift.reversi.topology import VARIANTS, topology
+from ringrift.reversi.chance import opening
+from ringrift.reversi.net import BLOCKS, CHANNELS, Net, birth, channels_last
+from ringrift.reversi.topology import VARIANTS, start, topology
 from ringrift.reversi.tree import F32, I8, I16
+from ringrift.workload.api import Scalar
 
 ROWS = 32
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 TRIAL_SECONDS = 0.025  # for each dtype
 _ONE_BFLOAT16 = 0x3F80
 _TOLERANCE = 0.05
+_SUM_TOLERANCE = 1e-3
+_TRIAL_ROWS = 256
 Forward = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Planes, channels last → logits [B, rows · cols] and value logits [B, P] from the mover on."""
 
@@ -46,17 +50,22 @@ class Evaluator:
         self._values = np.zeros((rows, self.players), np.float32)
         copy = Net(net.variant, net.channels, len(net.blocks))
         copy.load_state_dict(net.state_dict())
-        self._forward = forward(copy.eval().to(DTYPES[dtype]).to(memory_format=torch.channels_last), self._input)
+        copy = channels_last(copy.eval().to(DTYPES[dtype]))
+        self._forward = forward(copy, self._input)
+
+    @torch.inference_mode()
+    def network(self, count: int) -> tuple[Tensor, Tensor]:
+        """What the network alone says of the first *count* rows that were last asked about, filled up."""
+        return self._forward(self._input[: count + -count % ROWS])
 
     @torch.inference_mode()
     def __call__(self, boards: I8, to_move: I8) -> tuple[F32, F32]:
         """Logits and values; both are overwritten by the next call."""
         count = len(boards)
         _encode(boards, to_move, self._place, self._one, self._planes)
-        logits, values = self._forward(self._input[: count + -count % ROWS])
-        _decode(
-            logits[:count].float().numpy(), values[:count].float().numpy(), to_move, self._place, self._logits, self._values
-        )
+        logits, values = self.network(count)
+        grid, relative = logits[:count].float().numpy(), values[:count].float().numpy()
+        _decode(grid, relative, to_move, self._place, self._logits, self._values)
         return self._logits[:count], self._values[:count]
 
 
@@ -126,7 +135,7 @@ def _fused(net: Net, planes: Tensor) -> Forward:
         return one(x, *layer, [1, 1], [1, 1], 1, after, [], "")
 
     stem, policy, value_planes = packed(net.stem), packed(net.policy), packed(net.planes)
-    blocks = [(packed(block.first), packed(block.second)) for block in net.blocks]  # type: ignore[arg-type]
+    blocks = [(packed(block.get_submodule("first")), packed(block.get_submodule("second"))) for block in net.blocks]
 
     def run(x: Tensor) -> tuple[Tensor, Tensor]:
         x = conv(x, stem, "relu")
@@ -138,17 +147,58 @@ def _fused(net: Net, planes: Tensor) -> Forward:
     return run
 
 
-def quickest(variant: str, *, rows: int, channels: int, blocks: int) -> str:
-    """The dtype in which this machine evaluates fastest: a trial of 25 ms each."""
+@cache
+def quickest(variant: str, *, channels: int = CHANNELS, blocks: int = BLOCKS) -> str:
+    """The dtype in which this machine evaluates fastest: tried once in a process, 25 ms each."""
     clock = SystemClock()
     rates: dict[str, float] = {}
-    boards = np.zeros((rows, topology(VARIANTS[variant][0]).cells), np.int8)
+    boards = np.zeros((_TRIAL_ROWS, topology(VARIANTS[variant][0]).cells), np.int8)
+    movers = np.zeros(_TRIAL_ROWS, np.int8)
     for dtype in DTYPES:
-        evaluate = Evaluator(Net(variant, channels, blocks), rows=rows, dtype=dtype)
-        evaluate(boards, np.zeros(rows, np.int8))
+        evaluate = Evaluator(birth(variant, 0, channels=channels, blocks=blocks), rows=_TRIAL_ROWS, dtype=dtype)
+        evaluate(boards, movers)
         began, rounds = clock.tick(), 0
         while clock.tick() - began < TRIAL_SECONDS:
-            evaluate(boards, np.zeros(rows, np.int8))
+            evaluate(boards, movers)
             rounds += 1
         rates[dtype] = rounds / (clock.tick() - began)
     return max(rates, key=lambda dtype: rates[dtype])
+
+
+def measured_params() -> dict[str, Scalar]:
+    """What a node measures once and passes to each of its jobs."""
+    torch.set_num_threads(1)
+    return {"dtype": quickest("square8_2p"), "threads": 1}
+
+
+def unsound(net: Net) -> str:
+    """What is wrong with what *net* says of a few positions; nothing if all is well.
+
+    Shares of first place are finite and sum to 1, and if everybody moves one seat on, what is said of them does too.
+    """
+    players = VARIANTS[net.variant][1]
+    boards, movers = _some_positions(net.variant)
+    with torch.inference_mode():
+        logits, values = net.eval().evaluate(torch.from_numpy(boards), torch.from_numpy(movers))
+        turned, after = np.where(boards > 0, boards % players + 1, 0).astype(np.int8), (movers + 1) % players
+        others, moved = net.evaluate(torch.from_numpy(turned), torch.from_numpy(after))
+    if not bool(torch.isfinite(logits).all() and torch.isfinite(values).all()):
+        return "what it says of positions is not finite"
+    if not torch.allclose(values.sum(1), torch.ones(len(values)), atol=_SUM_TOLERANCE):
+        return "its values do not sum to 1"
+    if not torch.allclose(logits, others, atol=_SUM_TOLERANCE, rtol=_SUM_TOLERANCE) or not torch.allclose(
+        values.roll(1, 1), moved, atol=_SUM_TOLERANCE
+    ):
+        return "what it says hangs on the names of the seats"
+    return ""
+
+
+def _some_positions(variant: str) -> tuple[I8, I8]:
+    board, players = VARIANTS[variant]
+    shape = topology(board)
+    boards, movers = np.zeros((ROWS, shape.cells), np.int8), np.zeros(ROWS, np.int8)
+    boards[:] = start(board, players)
+    for row in range(ROWS):
+        mover = opening(boards[row], row, players, shape.rays, row, np.zeros(shape.cells, np.uint16))
+        movers[row] = max(mover, 0)
+    return boards, movers

@@ -1,7 +1,7 @@
 """Export: replays every game through the rules and turns what holds into samples.
 
-A batch is taken whole or not at all: one illegal move, one wrong result, one policy target on a cell that was not legal,
-and none of its games can be trusted.
+A batch is taken whole or not at all: one illegal move, one wrong result, one policy target on a cell that was not
+legal, and none of its games can be trusted.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ringrift.reversi import records
+from ringrift.reversi.baselines import position_seeds
 from ringrift.reversi.engine import apply, following, is_legal, outcome
 from ringrift.reversi.records import OPENING, Games
 from ringrift.reversi.samples import Samples
 from ringrift.reversi.topology import VARIANTS, start, topology
 
 Floats = npt.NDArray[np.float32]
-_WRONG = ("", "an illegal move", "a policy target on an illegal cell", "moves after its end", "no end", "a wrong result")
+_ILLEGAL, _BAD_TARGET, _TOO_LONG, _NO_END, _BAD_RESULT = 1, 2, 3, 4, 5
+_WRONG = {
+    _ILLEGAL: "an illegal move",
+    _BAD_TARGET: "a policy target on an illegal cell",
+    _TOO_LONG: "moves after its end",
+    _NO_END: "no end",
+    _BAD_RESULT: "a wrong result",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +54,13 @@ def replayed(games: Games, variant: str) -> Samples:
     count = len(games.moves)
     boards, movers = np.zeros((count, shape.cells), np.int8), np.zeros(count, np.int8)
     game, wrong = _replay(
-        games.moves, games.offsets, games.pi_idx, games.pi_p > 0, games.result, start(board, players), shape.rays, boards,
-        movers,
+        games.moves, games.offsets, games.pi_idx, games.pi_p > 0, games.result, start(board, players), shape.rays,
+        boards, movers,
     )  # fmt: skip
     if wrong:
         raise ValueError(f"game {game} has {_WRONG[wrong]}")
     kept = np.flatnonzero(games.search != OPENING)
-    of_game = np.repeat(np.arange(len(games)), np.diff(games.offsets.astype(np.int64)))[kept]
+    of_game = np.repeat(np.arange(len(games)), games.lengths())[kept]
     return Samples(
         board=boards[kept], to_move=movers[kept], pi_idx=games.pi_idx[kept], pi_p=games.pi_p[kept],
         result=games.result[of_game], root_v=games.root_v[kept], game=games.seed[of_game],
@@ -71,10 +79,10 @@ def coverage(parts: Sequence[Games], samples: Samples) -> Coverage:
     games = records.joined(parts)
     p = samples.pi_p[(samples.pi_p > 0).any(1)].astype(np.float32)
     entropy = -(p * np.log(np.maximum(p, 1e-9))).sum(1)
-    seen = np.concatenate([samples.board, samples.to_move[:, None]], 1)
+    seen = position_seeds(samples.board, samples.to_move)
     return Coverage(
         games=len(games), positions=len(samples), policy_targets=len(p),
-        unique_share=len(np.unique(seen, axis=0)) / max(1, len(samples)),
+        unique_share=len(np.unique(seen)) / max(1, len(samples)),
         draw_share=float((games.result.max(1) < 1).mean()) if len(games) else 0.0,
         plies_mean=len(games.moves) / max(1, len(games)),
         entropy_mean=float(entropy.mean()) if len(p) else 0.0,
@@ -94,19 +102,19 @@ def _replay(
         board, mover = begin.copy(), 0
         for ply in range(np.int64(offsets[game]), np.int64(offsets[game + 1])):
             if mover < 0:
-                return game, 3
+                return game, _TOO_LONG
             boards[ply], movers[ply] = board, mover
             for rank in range(pi_idx.shape[1]):
-                cell = np.int64(pi_idx[ply, rank])
+                cell = int(np.int64(pi_idx[ply, rank]))
                 if wanted[ply, rank] and (board[cell] != 0 or not is_legal(board, mover, cell, rays)):
-                    return game, 2
-            if apply(board, mover, np.int64(moves[ply]), rays) == 0:
-                return game, 1
+                    return game, _BAD_TARGET
+            if apply(board, mover, int(np.int64(moves[ply])), rays) == 0:
+                return game, _ILLEGAL
             mover = following(board, mover, players, rays)
         if mover >= 0:
-            return game, 4
+            return game, _NO_END
         outcome(board, players, share)
         for seat in range(players):
             if share[seat] != results[game, seat]:
-                return game, 5
+                return game, _BAD_RESULT
     return -1, 0

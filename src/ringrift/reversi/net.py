@@ -85,6 +85,12 @@ class Net(nn.Module):
         return logits.float(), relative.float().softmax(1).gather(1, turned)
 
 
+def channels_last(net: Net) -> Net:
+    """*net* itself, its weights laid out so that a cell's channels lie together, which CPUs convolve fastest."""
+    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's own types leave this one out
+    return net
+
+
 def birth(variant: str, seed: int, *, channels: int = CHANNELS, blocks: int = BLOCKS) -> Net:
     """An untrained network; *seed* alone decides its weights."""
     with torch.random.fork_rng(devices=[]):
@@ -113,7 +119,7 @@ def load_with_meta(data: bytes, variant: str) -> tuple[Net, dict[str, str]]:
     if words.get("variant") != variant:
         raise ValueError(f"it plays {words.get('variant')!r:.40}, not {variant}")
     channels, blocks = _whole(words, "channels", CHANNELS_MAX), _whole(words, "blocks", BLOCKS_MAX)
-    # Before anything is built: what the words promise must already be there, so a small file cannot ask for much memory.
+    # What the words promise must be there before anything is built: a small file cannot ask for much memory.
     trunk = (arrays.get(f"blocks.{number}.{part}.weight") for number in range(blocks) for part in ("first", "second"))
     if any(weights is None or weights.shape != (channels, channels, 3, 3) for weights in trunk):
         raise ValueError(f"its weights are of another architecture than {blocks} blocks of {channels} channels")

@@ -3,7 +3,7 @@
 Every game is a function of the model, the settings and its own seed, which comes from the job's seed and the game's
 number.  So it does not matter which games were played beside it, nor whether the process died in between.
 
-A game begins with up to `opening_plies` random moves (how many is random too), so that games differ and the network
+A game begins with up to `random_plies` random moves (how many is random too), so that games differ and the network
 has seen what comes of bad moves.  Then every move is searched with Gumbel noise.  With `full_share` below 1 only that
 share of the plies, drawn by lot, gets a full search and a policy target; the others are played with `fast_sims`
 simulations (KataGo's playout cap randomisation).
@@ -36,7 +36,7 @@ class Style:
     sims: int = 16
     fast_sims: int = 8
     full_share: float = 1.0
-    opening_plies: int = 8
+    random_plies: int = 8
     c_visit: float = 50.0
     c_scale: float = 1.0
 
@@ -64,6 +64,11 @@ class Slots:
         """Number and record of every game that has ended, in the order in which they did."""
         for slot in range(min(slots, games)):
             self._take(slot)
+
+    @property
+    def size(self) -> int:
+        """How many slots there are."""
+        return len(self._number)
 
     @property
     def live(self) -> I64:
@@ -124,7 +129,7 @@ class Slots:
         if self._taken == self._games:
             return
         kept, seed = self._kept, int(chance.mixed(self._seed, self._taken, 0))
-        plies = int(chance.fraction(seed, 0, chance.LENGTH) * (self._style.opening_plies + 1))
+        plies = int(chance.fraction(seed, 0, chance.LENGTH) * (self._style.random_plies + 1))
         board, mover = self._start.copy(), 0
         while plies:
             board = self._start.copy()
@@ -177,8 +182,8 @@ class Kept:
         return Games(
             moves=self.moves[slot, plies].copy(), offsets=np.array([0, self.plies[slot]], np.uint32),
             pi_idx=self.pi_idx[slot, plies].copy(), pi_p=self.pi_p[slot, plies].astype(np.float16),
-            root_v=self.root_v[slot, plies].astype(np.float16), result=result[None].copy(), seed=self.seed[slot : slot + 1].copy(),
-            search=self.search[slot, plies].copy(),
+            root_v=self.root_v[slot, plies].astype(np.float16), result=result[None].copy(),
+            seed=self.seed[slot : slot + 1].copy(), search=self.search[slot, plies].copy(),
         )  # fmt: skip
 
     def put(self, slot: int, games: Games, game: int) -> None:
@@ -197,7 +202,7 @@ def _keep(
 ) -> None:  # fmt: skip
     """Note what was found in each of *games*, before it is played."""
     for place in range(games.shape[0]):
-        game, count = games[place], tree.count[games[place], 0]
+        game, count = games[place], tree.width[games[place], 0]
         ply = plies[game]
         plies[game] = ply + 1
         moves[game, ply] = tree.cell[game, 0, edges[place]]

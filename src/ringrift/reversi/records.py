@@ -48,6 +48,11 @@ class Games:
     def __len__(self) -> int:
         return len(self.seed)
 
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """How many plies each game has."""
+        offsets = self.offsets.astype(np.int64)
+        return offsets[1:] - offsets[:-1]
+
     def plies(self, game: int) -> slice:
         """Where the plies of *game* lie."""
         return slice(int(self.offsets[game]), int(self.offsets[game + 1]))
@@ -61,13 +66,13 @@ def arrays(games: Games) -> dict[str, tensors.Array]:
 def empty(players: int) -> Games:
     """No games at all."""
     shapes = {"offsets": (1,), "pi_idx": (0, TOP), "pi_p": (0, TOP), "root_v": (0, players), "result": (0, players)}
-    return Games(**{name: np.zeros(shapes.get(name, (0,)), kind) for name, kind in _KINDS.items()})  # type: ignore[arg-type]
+    return Games(**{name: np.zeros(shapes.get(name, (0,)), kind) for name, kind in _KINDS.items()})
 
 
 def joined(parts: Sequence[Games]) -> Games:
     """All games of *parts*, in order; at least one part."""
     found: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _KINDS}
-    lengths = np.concatenate([np.diff(part.offsets.astype(np.int64)) for part in parts])
+    lengths = np.concatenate([part.lengths() for part in parts])
     found["offsets"] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32)
     return Games(**found)
 
@@ -75,7 +80,7 @@ def joined(parts: Sequence[Games]) -> Games:
 def picked(games: Games, order: npt.NDArray[np.int64]) -> Games:
     """The games with the numbers *order*, in that order."""
     starts = games.offsets.astype(np.int64)
-    lengths = np.diff(starts)[order]
+    lengths = games.lengths()[order]
     ends = np.cumsum(lengths)
     within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)
     plies = np.repeat(starts[:-1][order], lengths) + within
@@ -100,7 +105,7 @@ def unpack(data: bytes, variant: str) -> tuple[Games, dict[str, str]]:
         raise ValueError(f"its games are of {words.get('variant')!r:.40}, not of {variant}")
     board, players = VARIANTS[variant]
     _check_shapes(found, players)
-    games = Games(**found)  # type: ignore[arg-type]
+    games = Games(**found)
     _check_numbers(games, topology(board).cells)
     return games, words
 
@@ -121,9 +126,9 @@ def _check_shapes(found: Mapping[str, tensors.Array], players: int) -> None:
 
 def _check_numbers(games: Games, cells: int) -> None:
     offsets = games.offsets.astype(np.int64)
-    if offsets[0] != 0 or offsets[-1] != len(games.moves) or (np.diff(offsets) <= 0).any():
+    if offsets[0] != 0 or offsets[-1] != len(games.moves) or (games.lengths() <= 0).any():
         raise ValueError("its offsets do not divide its moves into games")
-    if (np.diff(offsets) > cells).any() or (games.moves >= cells).any() or (games.pi_idx >= cells).any():
+    if (games.lengths() > cells).any() or (games.moves >= cells).any() or (games.pi_idx >= cells).any():
         raise ValueError(f"it names cells, or has more plies, than the board's {cells}")
     if not (np.isfinite(games.pi_p).all() and np.isfinite(games.root_v).all() and np.isfinite(games.result).all()):
         raise ValueError("it holds numbers that are not finite")

@@ -1,9 +1,9 @@
 """Samples: positions to learn from, as bytes.
 
-    board   i8[n, cells]   0 empty, seat + 1 a disc        to_move  i8[n]
-    pi_idx  u16[n, 16]     cells of the policy target      pi_p     f16[n, 16]  0 everywhere = no policy target
-    result  f32[n, P]      how the game ended              root_v   f16[n, P]   what the search thought
-    game    u64[n]         the seed of the game, by which games are held out from training
+board   i8[n, cells]   0 empty, seat + 1 a disc        to_move  i8[n]
+pi_idx  u16[n, 16]     cells of the policy target      pi_p     f16[n, 16]  0 everywhere = no policy target
+result  f32[n, P]      how the game ended              root_v   f16[n, P]   what the search thought
+game    u64[n]         the seed of the game, by which games are held out from training
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ringrift.reversi import tensors
-from ringrift.reversi.records import TOP
+from ringrift.reversi.records import SUM_TOLERANCE, TOP
 from ringrift.reversi.topology import VARIANTS, topology
 
 SAMPLES_BYTES_MAX = 2 * 1024 * 1024 * 1024
@@ -60,7 +60,7 @@ def unpack(data: bytes, variant: str) -> Samples:
         array = found.get(name)
         if array is None or array.dtype != kind or array.shape != (count, *shapes.get(name, ())):
             raise ValueError(f"its array {name} has another type or shape")
-    samples = Samples(**{name: found[name] for name in _KINDS})  # type: ignore[arg-type]
+    samples = Samples(**{name: found[name] for name in _KINDS})
     _check(samples, cells, players)
     return samples
 
@@ -74,3 +74,5 @@ def _check(samples: Samples, cells: int, players: int) -> None:
         raise ValueError("somebody moves who does not play")
     if not all(np.isfinite(array).all() for array in (samples.pi_p, samples.result, samples.root_v)):
         raise ValueError("it holds numbers that are not finite")
+    if (np.abs(samples.result.sum(1) - 1) > SUM_TOLERANCE).any():
+        raise ValueError("a result does not sum to 1")

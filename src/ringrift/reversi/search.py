@@ -94,7 +94,9 @@ def _schedules(sims: int) -> I32:
 class Search:
     """The trees of up to *games* games that are searched together."""
 
-    def __init__(self, variant: str, *, games: int, sims: int, c_visit: float = C_VISIT, c_scale: float = C_SCALE) -> None:
+    def __init__(
+        self, variant: str, *, games: int, sims: int, c_visit: float = C_VISIT, c_scale: float = C_SCALE
+    ) -> None:
         board, players = VARIANTS[variant]
         shape = topology(board)
         self.rays = shape.rays
@@ -143,7 +145,7 @@ class Search:
         """[·, cells]: how often each cell was tried at the root."""
         found = np.zeros((len(games), self.tree.board.shape[2]), np.int32)
         for row, game in enumerate(games):
-            legal = slice(int(self.tree.count[game, 0]))
+            legal = slice(int(self.tree.width[game, 0]))
             found[row, self.tree.cell[game, 0, legal]] = self.tree.visits[game, 0, legal]
         return found
 
@@ -163,7 +165,7 @@ class Search:
 
     def _wanted(self, games: I64, sims: I32) -> I32:
         """[·, simulation]: the visits that each game's root edge must have had, behind its own simulations 0."""
-        considered = np.minimum(CONSIDERED, self.tree.count[games, 0])
+        considered = np.minimum(CONSIDERED, self.tree.width[games, 0])
         wanted = np.zeros((len(games), int(sims.max())), np.int32)
         for number in np.unique(sims):
             rows = np.flatnonzero(sims == number)

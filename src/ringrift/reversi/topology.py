@@ -91,7 +91,7 @@ class Topology:
     name: str
     cells: int
     rays: Int16
-    """[cells, directions, longest ray]: the cells that follow a cell in a direction, nearest first; -1 behind the end."""
+    """[cells, directions, longest ray]: the cells that follow in each direction, nearest first; -1 behind the end."""
     rows: int
     cols: int
     place: Int16

@@ -21,7 +21,7 @@ _MIX_1, _MIX_2 = _signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB)
 
 def _down(word: Tensor, bits: int) -> Tensor:
     """*word* as uint64, shifted down."""
-    return (word >> bits) & (2 ** (64 - bits) - 1)
+    return (word >> bits).bitwise_and(2 ** (64 - bits) - 1)
 
 
 def _finish(z: Tensor) -> Tensor:
@@ -33,7 +33,10 @@ def _finish(z: Tensor) -> Tensor:
 
 def mixed(seed: Tensor, one: Tensor, other: Tensor | int) -> Tensor:
     """A number of 63 bits from three."""
-    return _down(_finish(seed + (one + 1) * _PLY + (other + 1) * _WHAT), 1)
+    third = (other + 1) * _WHAT
+    # Torch wraps around by itself, Python does not.
+    third = _signed(third) if isinstance(third, int) else third
+    return _down(_finish(seed + (one + 1) * _PLY + third), 1)
 
 
 def fraction(seed: Tensor, ply: Tensor, what: Tensor | int) -> Tensor:

@@ -7,6 +7,7 @@ Every game is the same function of the model, the settings and its own seed as i
 where the network says the same.  While the caller looks at what has ended, the device already plays on.
 """
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -37,7 +38,7 @@ class Style(Protocol):
     @property
     def full_share(self) -> float: ...
     @property
-    def opening_plies(self) -> int: ...
+    def random_plies(self) -> int: ...
     @property
     def c_visit(self) -> float: ...
     @property
@@ -74,6 +75,17 @@ def play(
 
 
 @dataclass(frozen=True)
+class Opened:
+    """New games behind their random openings."""
+
+    number: Tensor
+    seed: Tensor
+    plies: Tensor
+    moves: Tensor
+    roots: Roots
+
+
+@dataclass(frozen=True)
 class Kept:
     """What is kept of the games under way, a row per slot; the plies as in ``records.py``."""
 
@@ -103,10 +115,12 @@ class Kept:
             root_v=zeros(torch.float16, cells, players), search=zeros(torch.uint8, cells),
         )  # fmt: skip
 
-    def begin(self, slots: Tensor, other: "Kept", rows: slice) -> None:
-        """Put the games *rows* of *other* into *slots*."""
-        for mine, new in zip(vars(self).values(), vars(other).values(), strict=True):
-            mine[slots] = new[rows]
+    def begin(self, slots: Tensor, new: "Opened", rows: slice) -> None:
+        """Put the games *rows* of *new* into *slots*."""
+        self.number[slots], self.seed[slots], self.plies[slots] = new.number[rows], new.seed[rows], new.plies[rows]
+        for part in (self.moves, self.pi_idx, self.pi_p, self.root_v, self.search):
+            part[slots] = 0
+        self.moves[slots, : new.moves.shape[1]] = new.moves[rows].short()
 
     def note(self, slots: Tensor, found: Found, legal: Tensor, kind: int) -> None:
         """Write down what was found for the next ply of each of *slots*."""
@@ -154,7 +168,7 @@ class Slots:
         self, rules: Rules, evaluate: Evaluate, numbers: npt.NDArray[np.int64], *, seed: int, style: Style, rows: int
     ) -> None:
         self._rules, self._style, self._seed, self._rows = rules, style, seed, rows
-        self._numbers, self._begun = numbers, 0
+        self._numbers, self._begun, self._turn = numbers, 0, 0
         on_gpu = rules.device.type == "cuda"
         kinds = {FULL: style.sims} if style.full_share >= 1 else {FULL: style.sims, FAST: style.fast_sims}
         self._searches = {
@@ -165,16 +179,75 @@ class Slots:
             for kind, sims in kinds.items()
         }  # fmt: skip
         self._slots = torch.arange(rows * len(kinds), device=rules.device)
-        self._start = torch_rules.pack(rules, torch.as_tensor(start(rules.board, rules.players)[None]).to(rules.device))
+        self._served = torch.zeros_like(self._slots)
+        self._opened = self._open()
         # The last row of both is no slot: what concerns no game goes there.
         self._kept = Kept.room(len(self._slots) + 1, rules)
-        self._roots = Roots(*(part.new_zeros(len(self._slots) + 1, *part.shape[1:]) for part in self._opened()[1].parts()))
+        self._roots = self._opened.roots.room(len(self._slots) + 1)
         self._roots.mover.fill_(-1)
-        self._served, self._turn = torch.zeros_like(self._slots), 0
+        self._begin(self._slots)
 
-    @torch.no_grad()
     def run(self) -> Iterator[Finished]:
         """Play until every game has ended."""
-        ended = 0
-        self._begin(self._slots)
-        ...
+        last, ended = None, 0
+        for _ in range(len(self._numbers) * self._rules.cells):
+            self._ply()
+            if last is not None:
+                yield _finished(last)
+            over = self._slots[((self._kept.number >= 0) & (self._roots.mover < 0))[:-1]]
+            last = self._kept.fetch(over)
+            self._kept.number[over] = -1
+            self._begin(over)
+            ended += len(over)
+            if ended == len(self._numbers):
+                break
+        if last is not None:
+            yield _finished(last)
+
+    def _ply(self) -> None:
+        """Search and play one ply in as many games as go together."""
+        kind, slots = self._due()
+        roots = self._roots.at(slots)
+        noise = torch_chance.noise(self._kept.seed[slots], self._kept.plies[slots], self._rules.cells)
+        found = self._searches[kind].run(roots, noise)
+        self._kept.note(slots, found, roots.logp > -math.inf, kind)
+        self._roots.put(slots, found.roots)
+        self._roots.mover[-1], self._kept.plies[-1] = -1, 0
+
+    def _due(self) -> tuple[int, Tensor]:
+        """The kind of the next search and the slots for it; where there are too few, the row that is none."""
+        live, nobody = self._kept.number[:-1] >= 0, len(self._slots)
+        if len(self._searches) == 1:
+            return FULL, torch.where(live, self._slots, nobody)
+        self._turn += 1
+        lot = torch_chance.fraction(self._kept.seed[:-1], self._kept.plies[:-1], torch_chance.CAP)
+        full, fast = live & (lot < self._style.full_share), live & (lot >= self._style.full_share)
+        kind, due = (FULL, full) if int(full.sum()) >= int(fast.sum()) else (FAST, fast)
+        order = torch.where(due, self._served, self._turn).argsort(stable=True)[: self._rows]
+        self._served[order] = self._turn
+        return kind, torch.where(due[order], order, nobody)
+
+    def _begin(self, slots: Tensor) -> None:
+        """Begin the next games in *slots*, as long as there are any."""
+        while len(slots) and self._begun < len(self._numbers):
+            row = self._begun % self._rows
+            if row == 0 and self._begun:
+                self._opened = self._open()
+            count = min(len(slots), len(self._numbers) - self._begun, self._rows - row)
+            rows = slice(row, row + count)
+            self._kept.begin(slots[:count], self._opened, rows)
+            self._roots.put(slots[:count], self._opened.roots.at(rows))
+            self._begun, slots = self._begun + count, slots[count:]
+
+    def _open(self) -> Opened:
+        """The next games, as many as are searched together; behind the last one, some that will not be played."""
+        rules = self._rules
+        number = torch.as_tensor(self._numbers[self._begun : self._begun + self._rows]).to(rules.device)
+        number = torch.nn.functional.pad(number, (0, self._rows - len(number)))
+        seed = torch_chance.seeds(self._seed, number)
+        board = torch.as_tensor(start(rules.board, rules.players)).to(rules.device)
+        discs = torch_rules.pack(rules, board.expand(self._rows, -1))
+        plies, moves, discs, mover = torch_chance.openings(rules, discs, seed, self._style.random_plies)
+        within = torch.arange(moves.shape[1], device=rules.device) < plies[:, None]
+        roots = self._searches[FULL].look(discs, mover)
+        return Opened(number, seed, plies, torch.where(within, moves, 0), roots)

@@ -1,8 +1,8 @@
 """The rules as batched torch operations on bitboards: many games at once, on any device, without asking the host.
 
-A position is ``discs int64[B, players, limbs]``: bit ``place[cell]`` of the network's grid, 64 to a limb, is set where a
-player has a disc.  On that grid every direction is one shift, so all rays of all games are walked together.  ``mover``
-is ``int64[B]``, -1 once a game is over.  The same rules as ``engine.py`` and ``reference.py``.
+A position is ``discs int64[B, players, limbs]``: bit ``place[cell]`` of the network's grid, 64 to a limb, is set where
+a player has a disc.  On that grid every direction is one shift, so all rays of all games are walked together.
+``mover`` is ``int64[B]``, -1 once a game is over.  The same rules as ``engine.py`` and ``reference.py``.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,14 @@ from functools import reduce
 from operator import or_
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from ringrift.reversi.topology import Topology
 
 LIMB_BITS = 64
+Words = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def lay(topology: Topology, players: int, device: torch.device | str = "cpu") ->
     place = topology.place.astype(np.int64)
     limbs = -(-topology.rows * topology.cols // LIMB_BITS)
     spots = _bits(place, limbs)
-    rising, falling = [], []
+    rising, falling = list[tuple[int, Words]](), list[tuple[int, Words]]()
     for direction in range(topology.rays.shape[1]):
         step = topology.rays[:, direction, 0].astype(np.int64)
         on = step >= 0
@@ -92,24 +94,21 @@ def lay(topology: Topology, players: int, device: torch.device | str = "cpu") ->
     )
 
 
-def _bits(place: np.ndarray, limbs: int) -> np.ndarray:
+def _bits(place: Words, limbs: int) -> Words:
     spots = np.zeros((len(place), limbs), np.uint64)
     spots[np.arange(len(place)), place // LIMB_BITS] = np.uint64(1) << (place % LIMB_BITS).astype(np.uint64)
     return spots.view(np.int64)
 
 
-def _lanes(rising: bool, directions: Sequence[tuple[int, np.ndarray]], device: torch.device | str) -> Lanes:
+def _lanes(rising: bool, directions: Sequence[tuple[int, Words]], device: torch.device | str) -> Lanes:
     amounts = np.array([[amount] for amount, _ in directions], np.int64)
     assert ((amounts > 0) & (amounts < LIMB_BITS)).all()
-    columns = (amounts, LIMB_BITS - amounts, _ones(LIMB_BITS - amounts), _ones(amounts))
-    return Lanes(
-        rising,
-        *(torch.as_tensor(column, device=device) for column in columns),
-        ends=torch.as_tensor(np.stack([ends for _, ends in directions]), device=device),
-    )
+    ends = np.stack([ends for _, ends in directions])
+    parts = (amounts, LIMB_BITS - amounts, _ones(LIMB_BITS - amounts), _ones(amounts), ends)
+    return Lanes(rising, *(torch.as_tensor(part, device=device) for part in parts))
 
 
-def _ones(count: np.ndarray) -> np.ndarray:
+def _ones(count: Words) -> Words:
     """The lowest *count* bits set, 0 < count < 64."""
     return ((np.uint64(1) << count.astype(np.uint64)) - np.uint64(1)).view(np.int64)
 
@@ -154,7 +153,7 @@ def legal(rules: Rules, discs: Tensor) -> Tensor:
 
 
 def apply(rules: Rules, discs: Tensor, mover: Tensor, cell: Tensor) -> Tensor:
-    """The discs after each game's *mover* has put one on *cell*, which must be legal; a finished game stays as it is."""
+    """The discs after each game's *mover* has put one on *cell*, which must be legal; a finished game stays."""
     moving = mover[:, None] == rules.seats
     mine = reduce(or_, torch.where(moving[..., None], discs, 0).unbind(1))[:, None]
     others = reduce(or_, discs.unbind(1))[:, None] & ~mine

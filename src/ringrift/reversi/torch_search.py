@@ -19,6 +19,7 @@ from ringrift.reversi.torch_rules import Rules
 
 CONSIDERED = 16
 C_VISIT, C_SCALE = 50.0, 1.0
+COMPILED_LIMBS_MAX = 2
 PROB_MIN = 1e-30  # so that a visited edge never has no weight at all
 
 
@@ -42,11 +43,15 @@ class Roots:
     vector: Tensor
     """float32[B, players]: the network's value of each seat; the outcome where the game is over."""
 
-    def at(self, rows: Tensor | int) -> "Roots":
+    def room(self, rows: int) -> "Roots":
+        """Room for so many *rows* of the same kind."""
+        return Roots(*(part.new_zeros(rows, *part.shape[1:]) for part in vars(self).values()))
+
+    def at(self, rows: Tensor | slice | int) -> "Roots":
         """These *rows* of each."""
         return Roots(self.discs[rows], self.mover[rows], self.logp[rows], self.vector[rows])
 
-    def put(self, rows: Tensor | int, other: "Roots") -> None:
+    def put(self, rows: Tensor | slice | int, other: "Roots") -> None:
         """Write *other* over these *rows*."""
         self.discs[rows] = other.discs
         self.mover[rows] = other.mover
@@ -230,8 +235,11 @@ class Search:
         self._noise = torch.zeros(games, rules.cells, device=rules.device)
         self._ones = torch.ones(sims * games, device=rules.device)
         wrap: Callable[[Any], Any] = torch.compile if compiled else lambda plain: plain
-        self._at_root, self._below, self._played = wrap(_at_root), wrap(_below), wrap(_played)
-        self._judged, self._gains, self._concluded = wrap(_judged), wrap(_gains), wrap(_concluded)
+        self._at_root, self._below = wrap(_at_root), wrap(_below)
+        self._judged, self._gains = wrap(_judged), wrap(_gains)
+        # On big boards it takes minutes to compile the rules, and the network is what takes the time there.
+        wrap = wrap if rules.limbs <= COMPILED_LIMBS_MAX else lambda plain: plain
+        self._played, self._concluded = wrap(_played), wrap(_concluded)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._found: Found | None = None
 
@@ -258,7 +266,7 @@ class Search:
 
     def _capture(self) -> None:
         """Record the whole search once; before that, run it, so that everything is compiled and allocated."""
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             self._search()

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from ringrift.reversi import tensors
 from ringrift.reversi.engine import is_legal
-from ringrift.reversi.net import Net
+from ringrift.reversi.net import Net, channels_last
 from ringrift.reversi.samples import Samples
 from ringrift.reversi.topology import VARIANTS, topology
 
@@ -53,7 +53,7 @@ class Trainer:
     def __init__(self, net: Net, samples: Samples, course: Course, seed: int) -> None:
         board, self._players = VARIANTS[net.variant]
         shape = topology(board)
-        self.net = net.train().to(memory_format=torch.channels_last)
+        self.net = channels_last(net.train())
         self.step = 0
         self._samples, self._course, self._seed = samples, course, seed
         self._rays, self._place, self._symmetries = shape.rays, shape.place, shape.symmetries
@@ -77,13 +77,13 @@ class Trainer:
     def advance(self) -> None:
         """One step."""
         course = self._course
-        rows = self._rows(self.step)
+        rows = self.rows(self.step)
         for group in self._optimiser.param_groups:
             group["lr"] = course.lr_at(self.step)
         turns = np.random.default_rng([self._seed, 1, self.step]).integers(len(self._symmetries), size=len(rows))
-        policy, value = self._loss(rows, turns)
+        policy, value = self.loss(rows, turns)
         self._optimiser.zero_grad(set_to_none=True)
-        (policy + value).backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(policy + value)
         torch.nn.utils.clip_grad_norm_(self._parameters, CLIP, foreach=True)
         self._optimiser.step()
         self.step += 1
@@ -102,7 +102,7 @@ class Trainer:
         found = dict(self.losses)
         if len(self._held):
             with torch.no_grad():
-                policy, value = self._loss(self._held, np.zeros(len(self._held), np.int64))
+                policy, value = self.loss(self._held, np.zeros(len(self._held), np.int64))
             found |= {"held_out_policy_loss": policy.item(), "held_out_value_loss": value.item()}
         return found
 
@@ -111,8 +111,8 @@ class Trainer:
         found = {"step": np.array([self.step], np.int64)}
         for number, weight in enumerate(self._parameters):
             kept = self._optimiser.state[weight]
-            parts = {"weight": weight, "average": self._average[number], "first": kept["exp_avg"], "second": kept["exp_avg_sq"]}
-            found |= {f"{name}.{number}": part.detach().contiguous().numpy() for name, part in parts.items()}
+            parts = zip(_PARTS, (weight, self._average[number], kept["exp_avg"], kept["exp_avg_sq"]), strict=True)
+            found |= {f"{name}.{number}": part.detach().contiguous().numpy() for name, part in parts}
         return found
 
     def restore(self, state: Mapping[str, tensors.Array]) -> None:
@@ -134,7 +134,7 @@ class Trainer:
             raise ValueError("the checkpoint is of another training") from other
         self.step = step
 
-    def _rows(self, step: int) -> npt.NDArray[np.int64]:
+    def rows(self, step: int) -> npt.NDArray[np.int64]:
         """The samples of *step*: each comes once before any comes again."""
         count, batch = len(self._train), self._course.batch
         places = np.arange(step * batch, (step + 1) * batch)
@@ -149,7 +149,7 @@ class Trainer:
             self._epoch = (epoch, np.random.default_rng([self._seed, 0, epoch]).permutation(self._train))
         return self._epoch[1]
 
-    def _loss(self, rows: npt.NDArray[np.int64], turns: npt.NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
+    def loss(self, rows: npt.NDArray[np.int64], turns: npt.NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
         """The policy's and the value's loss over the samples *rows*, each turned by its symmetry."""
         count, cells, seats = len(rows), len(self._place), self._players
         planes = np.zeros((count, self._grid[0] * self._grid[1], seats + 1), np.float32)
@@ -177,16 +177,16 @@ _BARRED = np.float32(-1e4)
 
 @numba.njit(cache=True)
 def _gather(
-    board: npt.NDArray[np.int8], to_move: npt.NDArray[np.int8], pi_idx: npt.NDArray[np.uint16], pi: Floats, target: Floats,
-    rows: npt.NDArray[np.int64], turns: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int16],
-    place: npt.NDArray[np.int16], rays: npt.NDArray[np.int16], planes: Floats, barred: Floats, policy: Floats,
-    value: Floats,
+    board: npt.NDArray[np.int8], to_move: npt.NDArray[np.int8], pi_idx: npt.NDArray[np.uint16], pi: Floats,
+    target: Floats, rows: npt.NDArray[np.int64], turns: npt.NDArray[np.int64],
+    symmetries: npt.NDArray[np.int16], place: npt.NDArray[np.int16], rays: npt.NDArray[np.int16], planes: Floats,
+    barred: Floats, policy: Floats, value: Floats,
 ) -> None:  # fmt: skip
     """What the network sees and should say of *rows*, turned; seats are counted from the mover on."""
     players = value.shape[1]
     for at in range(rows.shape[0]):
         row, turn = rows[at], symmetries[turns[at]]
-        mover = np.int64(to_move[row])
+        mover = int(np.int64(to_move[row]))
         for cell in range(place.shape[0]):
             disc = board[row, cell]
             if disc > 0:

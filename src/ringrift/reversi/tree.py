@@ -24,7 +24,7 @@ class Tree(NamedTuple):
 
     board: I8  # [G, M, cells]
     mover: I8  # [G, M]; OVER = the game is over here
-    count: I16  # [G, M]: how many legal cells
+    width: I16  # [G, M]: how many legal cells
     cell: I16  # [G, M, cells]
     logp: F32  # [G, M, cells]
     prob: F32  # [G, M, cells]
@@ -43,8 +43,9 @@ def plant(games: int, nodes: int, cells: int, players: int) -> Tree:
     """Trees with room for *nodes* nodes in each of *games* games."""
     edges = (games, nodes, cells)
     return Tree(
-        board=np.zeros(edges, np.int8), mover=np.zeros((games, nodes), np.int8), count=np.zeros((games, nodes), np.int16),
-        cell=np.zeros(edges, np.int16), logp=np.zeros(edges, np.float32), prob=np.zeros(edges, np.float32),
+        board=np.zeros(edges, np.int8), mover=np.zeros((games, nodes), np.int8),
+        width=np.zeros((games, nodes), np.int16), cell=np.zeros(edges, np.int16), logp=np.zeros(edges, np.float32),
+        prob=np.zeros(edges, np.float32),
         visits=np.zeros(edges, np.int32), total=np.zeros(edges, np.float32), child=np.zeros(edges, np.int32),
         value=np.zeros((games, nodes, players), np.float32), used=np.zeros(games, np.int32),
         sums=np.zeros((games, players), np.float32), path=np.zeros((games, nodes, 2), np.int32),
@@ -57,7 +58,7 @@ def _open(tree: Tree, g: int, node: int, mover: int, rays: I16, mask: npt.NDArra
     """List the legal cells of the first player from *mover* on who has one; OVER if nobody has."""
     players = tree.sums.shape[1]
     for ahead in range(players):
-        who = (mover + ahead) % players
+        who = int((mover + ahead) % players)
         if legal(tree.board[g, node], who, rays, mask) > 0:
             edge = 0
             for cell in range(mask.shape[0]):
@@ -67,10 +68,10 @@ def _open(tree: Tree, g: int, node: int, mover: int, rays: I16, mask: npt.NDArra
                     tree.total[g, node, edge] = 0
                     tree.child[g, node, edge] = -1
                     edge += 1
-            tree.count[g, node] = edge
+            tree.width[g, node] = edge
             tree.mover[g, node] = who
             return who
-    tree.count[g, node] = 0
+    tree.width[g, node] = 0
     tree.mover[g, node] = OVER
     return OVER
 
@@ -87,7 +88,7 @@ def root(tree: Tree, g: int, board: I8, mover: int, rays: I16, mask: npt.NDArray
 @numba.njit(cache=True, error_model="numpy")
 def scores(tree: Tree, g: int, node: int, out: F32) -> int:
     """Fill *out* with logp + σ(completed Q) for each edge; how often the node was visited below."""
-    count, mover = tree.count[g, node], tree.mover[g, node]
+    count, mover = tree.width[g, node], tree.mover[g, node]
     visited, most = np.int32(0), np.int32(0)
     weight, weighted = np.float32(0), np.float32(0)
     for edge in range(count):
@@ -106,7 +107,7 @@ def scores(tree: Tree, g: int, node: int, out: F32) -> int:
         n = tree.visits[g, node, edge]
         q = tree.total[g, node, edge] / np.float32(n) if n > 0 else mix
         out[edge] = tree.logp[g, node, edge] + scale * q
-    return visited
+    return int(visited)
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -128,7 +129,7 @@ def _root_edge(tree: Tree, g: int, noise: F32, visits: int, scratch: F32) -> int
     """The best edge among those with *visits* visits; with none of them, among all."""
     scores(tree, g, 0, scratch)
     best, found = -1, np.float32(0)
-    for edge in range(tree.count[g, 0]):
+    for edge in range(tree.width[g, 0]):
         if tree.visits[g, 0, edge] == visits:
             score = noise[tree.cell[g, 0, edge]] + scratch[edge]
             if best < 0 or score > found:
@@ -140,7 +141,7 @@ def _root_edge(tree: Tree, g: int, noise: F32, visits: int, scratch: F32) -> int
 @numba.njit(cache=True, error_model="numpy")
 def _inner_edge(tree: Tree, g: int, node: int, scratch: F32) -> int:
     visited = scores(tree, g, node, scratch)
-    count = tree.count[g, node]
+    count = tree.width[g, node]
     softmax(scratch, count)
     best, found = 0, np.float32(-2)
     for edge in range(count):
@@ -170,9 +171,9 @@ def _down(tree: Tree, g: int, noise: F32, visits: int, rays: I16, mask: Any, scr
         tree.path[g, depth, 0], tree.path[g, depth, 1] = node, edge
         depth += 1
         tree.depth[g] = depth
-        below = tree.child[g, node, edge]
+        below = int(tree.child[g, node, edge])
         if below < 0:
-            below = tree.used[g]
+            below = int(tree.used[g])
             tree.used[g] += 1
             tree.child[g, node, edge] = below
             tree.board[g, below] = tree.board[g, node]
@@ -214,7 +215,7 @@ def expand(tree: Tree, leaves: I32, count: int, logits: F32, values: F32) -> Non
     """Give the first *count* of *leaves* what the network said, and back it up; a root is backed up nowhere."""
     for place in range(count):
         g, node = leaves[place, 0], leaves[place, 1]
-        edges = tree.count[g, node]
+        edges = tree.width[g, node]
         most = logits[place, tree.cell[g, node, 0]]
         for edge in range(1, edges):
             most = max(most, logits[place, tree.cell[g, node, edge]])
@@ -239,22 +240,22 @@ def conclude(tree: Tree, games: I64, noise: F32, edges: I32, policy: F32, value:
         g = games[place]
         visited = scores(tree, g, 0, policy[place])
         most = np.int32(0)
-        for edge in range(tree.count[g, 0]):
+        for edge in range(tree.width[g, 0]):
             most = max(most, tree.visits[g, 0, edge])
         best, found = -1, np.float32(0)
-        for edge in range(tree.count[g, 0]):
+        for edge in range(tree.width[g, 0]):
             score = noise[g, tree.cell[g, 0, edge]] + policy[place, edge]
             if tree.visits[g, 0, edge] == most and (best < 0 or score > found):
                 best, found = edge, score
         edges[place] = best
-        softmax(policy[place], tree.count[g, 0])
+        softmax(policy[place], tree.width[g, 0])
         for seat in range(tree.sums.shape[1]):
             value[place, seat] = (tree.value[g, 0, seat] + tree.sums[g, seat]) / np.float32(1 + visited)
 
 
 @numba.njit(cache=True, error_model="numpy")
 def advance(tree: Tree, g: int, edge: int, rays: I16, mask: npt.NDArray[np.uint8]) -> int:
-    """Play *edge* at the root; the new root keeps what the network said of it.  1 if it is evaluated, else 0 or OVER."""
+    """Play *edge* at the root; the new root keeps what the network said of it: 1 if it did, else 0, or OVER."""
     below = tree.child[g, 0, edge]
     if below < 0:
         mover, cell = tree.mover[g, 0], tree.cell[g, 0, edge]
@@ -262,9 +263,9 @@ def advance(tree: Tree, g: int, edge: int, rays: I16, mask: npt.NDArray[np.uint8
         tree.used[g] = 1
         tree.sums[g] = 0
         return OVER if _open(tree, g, 0, mover + 1, rays, mask) == OVER else 0
-    count = tree.count[g, below]
+    count = tree.width[g, below]
     tree.board[g, 0] = tree.board[g, below]
-    tree.mover[g, 0], tree.count[g, 0] = tree.mover[g, below], count
+    tree.mover[g, 0], tree.width[g, 0] = tree.mover[g, below], count
     tree.value[g, 0] = tree.value[g, below]
     for at in range(count):
         tree.cell[g, 0, at] = tree.cell[g, below, at]

@@ -25,9 +25,11 @@ def to_spec(job: Job, id: str, attempt: int, params: Mapping[str, Scalar]) -> Jo
         case Match():
             inputs, own = {"candidate": (job.candidate,)}, {"first": job.first, "count": job.count}
             if job.baseline:
-                own["baseline"] = job.baseline
+                own["champion"] = job.baseline
             else:
                 inputs["champion"] = (job.champion,)
+            if job.plies:
+                own["opening_plies"] = job.plies
         case Verify():
             inputs = {"model": (job.model,)}
         case _:

@@ -14,7 +14,8 @@ from ringrift.workload.executable import Executable
 
 GROUP = "ringrift.workloads"
 
-# Bundled, so it is there even where the package runs from its source and no entry point is installed.
+# Bundled, so they are there even where the package runs from its source and no entry point is installed.
+_REVERSI = EntryPoint(name="reversi", value="ringrift.reversi.workload:Reversi", group=GROUP)
 _FAKE = EntryPoint(name="fake", value="ringrift.workload.fake:Fake", group=GROUP)
 
 
@@ -40,8 +41,8 @@ class Registry:
             check_id("workload", name): cache(partial(Executable, name, tuple(command)))
             for name, command in executables.items()
         }
-        installed = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name == _FAKE.name, entry.name))
-        for entry in (*installed, _FAKE):
+        known = (*entry_points(group=GROUP), _REVERSI, _FAKE)
+        for entry in sorted(known, key=lambda entry: (entry.name == _FAKE.name, entry.name)):
             makers.setdefault(check_id("workload", entry.name), cache(partial(_make, entry)))
         return cls(makers=MappingProxyType(makers), prefer=prefer)
 

@@ -7,7 +7,7 @@ from ringrift.kernel.errors import SettingsError
 
 
 def test_variables_govern_the_bus() -> None:
-    """The time limit of handlers and strictness come from their documented variables, with their documented defaults."""
+    """The time limit of handlers and strictness come from their documented variables, with documented defaults."""
     plain = effective(environ={}).settings.bus
     set_so = {"RINGRIFT_EVENT_HANDLER_TIMEOUT": "30", "RINGRIFT_EVENT_VALIDATION_STRICT": "true"}
 

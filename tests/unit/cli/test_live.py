@@ -1,11 +1,16 @@
 """What people hear of while the loop runs: every event that is for people has a sentence."""
 
+import msgspec
 import pytest
 
-from ringrift.cli.live import told
+from ringrift.cli.live import BAR, View, bar, share, strength, told
+from ringrift.cli.pace import SECONDS, Pace
 from ringrift.events import alert, cluster, custom, evaluation, model, node, work
 from ringrift.events.base import Event, Unknown
 from ringrift.events.catalog import FOR_PEOPLE
+from ringrift.kernel.settings import Policy
+from ringrift.pipeline.line import Candidate, Stage
+from unit.cli.reported import decisions, line
 
 V = "hex8_2p"
 SENTENCES: list[tuple[Event, str]] = [
@@ -48,3 +53,55 @@ def test_long_words_have_an_end() -> None:
 
     assert text is not None
     assert len(text) <= 160
+
+
+@pytest.mark.parametrize(("part", "full"), [(0.0, 0), (0.5, BAR // 2), (1.0, BAR), (7.0, BAR), (-1.0, 0)])
+def test_a_bar_is_as_full_as_its_share(part: float, full: int) -> None:
+    """And never longer than it is."""
+    assert bar(part) == "█" * full + "·" * (BAR - full)
+
+
+@pytest.mark.parametrize(
+    ("stage", "part"),
+    [(Stage.COLLECTING, 0.25), (Stage.TRAINING, 0.75), (Stage.EXPORTING, 0.0), (Stage.EVALUATING, 0.5),
+     (Stage.DISTRIBUTING, 0.0), (Stage.RESTING, 1.0)],
+)  # fmt: skip
+def test_a_stage_is_as_far_as_what_it_waits_for(stage: Stage, part: float) -> None:
+    """Games while collecting, the job while one is under way, blocks while a candidate is judged."""
+    policy = msgspec.structs.replace(Policy(), games_per_export=768)
+    blocks = tuple(evaluation.Played(number=number, scores=(1.0, 0.0)) for number in range(200))
+    candidate = Candidate(model="m", generation=3, dispatched=400, blocks=blocks)
+    stands = msgspec.structs.replace(line(V), stage=stage, candidate=candidate)
+
+    assert share(stands, policy, {(V, "train"): 0.75, ("hex8_3p", "export"): 0.9}) == part
+
+
+def test_strength_is_told_as_a_rough_sum() -> None:
+    """With bounds, and not at all before the first promotion on evidence."""
+    assert strength(decisions(V), 2).startswith("about +294 ±")
+    assert strength(decisions(V)[:2], 2) == "—"
+
+
+def test_a_line_is_told_in_a_row_and_in_words() -> None:
+    """Where it stands, its champion, its strength and its games."""
+    view = View([line(V)], {V: decisions(V)}, {}, Pace())
+
+    row, words = view.row(line(V), Policy(games_per_export=768)), view.sentence(line(V), Policy(games_per_export=768))
+
+    assert row[:2] == (V, Stage.COLLECTING)
+    assert line(V).champion[:10] in row
+    assert words.startswith(f"{V} collecting 25%, generation 2 (")
+    assert "Elo over generation 0, 2304 games" in words
+
+
+def test_pace_is_that_of_the_last_minute() -> None:
+    """Games from before do not count, and nothing seen is no pace."""
+    pace = Pace()
+    assert pace.total() == 0.0
+
+    for second in range(0, 301, 10):
+        pace.see(float(second), {"a": 100 * second, "b": max(second - 240, 0)})
+
+    assert pace.of("a") == pytest.approx(100.0)
+    assert pace.of("b") == pytest.approx(1.0, abs=10 / SECONDS)
+    assert pace.total() == pytest.approx(101.0, abs=10 / SECONDS)

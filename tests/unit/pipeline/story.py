@@ -53,7 +53,7 @@ def result(job: Job, scores: tuple[float, ...] = WIN) -> Event:
         case Match():
             blocks = [evaluation.Played(number=job.first + n, scores=scores) for n in range(job.count)]
             return evaluation.BlocksPlayed(
-                variant=VARIANT, candidate=job.candidate, champion=job.champion, blocks=tuple(blocks), node="n"
+                variant=VARIANT, candidate=job.candidate, champion=job.opponent, blocks=tuple(blocks), node="n"
             )
         case Distribute():
             return model.Distributed(variant=VARIANT, model=job.model, nodes=("n",))

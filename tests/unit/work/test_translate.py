@@ -18,6 +18,7 @@ EXPORT = Export(variant=V, batches=("b", "c"), seed=8)
 TRAIN = Train(variant=V, generation=3, samples="s", parent="m", seed=9)
 VERIFY = Verify(variant=V, model="m")
 MATCH = Match(variant=V, candidate="c", champion="m", first=8, count=2, seed=10)
+BASELINE = Match(variant=V, candidate="c", baseline="uct:200", first=8, count=2, seed=10, plies=12)
 GAMES = Artifact(kind="games", blob="g", size=9, meta={"games": 60})
 SAMPLES = Artifact(kind="samples", blob="t", size=9, meta={"samples": 1800, "games": 60})
 MODEL = Artifact(kind="model", blob="n", size=9)
@@ -34,8 +35,9 @@ BLOCKS = (Block(number=8, scores=(1.0, 0.5)), Block(number=9, scores=(0.0, 0.0))
         (Train(variant=V, generation=0, seed=9), {"samples": (), "parent": ()}, {"generation": 0}),
         (VERIFY, {"model": ("m",)}, {}),
         (MATCH, {"candidate": ("c",), "champion": ("m",)}, {"first": 8, "count": 2}),
+        (BASELINE, {"candidate": ("c",)}, {"first": 8, "count": 2, "champion": "uct:200", "opening_plies": 12}),
     ],
-    ids=["play", "export", "train", "first", "verify", "match"],
+    ids=["play", "export", "train", "first", "verify", "match", "baseline"],
 )
 def test_a_workload_is_asked_for_what_the_job_says(job: Job, inputs: dict[str, Any], params: dict[str, Any]) -> None:
     """Stage, variant, seed, inputs and numbers of the job reach the workload, on top of the node's own parameters."""
@@ -109,6 +111,13 @@ def test_a_result_is_what_happened(job: Job, result: JobResult, event: Event) ->
     """Each stage's result is one event, which can be published."""
     assert to_events(job, result, "n", True) == (event,)
     assert catalog.decode(event.name(), catalog.encode(event)) == event
+
+
+def test_a_baseline_is_named_as_who_was_played_against() -> None:
+    """There is no blob of it."""
+    [event] = to_events(BASELINE, JobResult(blocks=BLOCKS), "n", False)
+
+    assert (event.candidate, event.champion) == ("c", "uct:200")
 
 
 def test_batches_that_were_left_out_are_named() -> None:

@@ -1,0 +1,126 @@
+"""Selfplay: the job that plays a batch; killed, it goes on from what it kept, games under way included."""
+
+import hashlib
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from ringrift.kernel.clock import Clock
+from ringrift.reversi import records, tensors
+from ringrift.reversi.asked import Pulse, real, whole
+from ringrift.reversi.evaluate import Evaluator
+from ringrift.reversi.net import Net
+from ringrift.reversi.play import SLOTS_MAX, Slots, Style
+from ringrift.reversi.records import Games
+from ringrift.reversi.search import SIMS_MAX
+from ringrift.reversi.topology import VARIANTS, topology
+from ringrift.reversi.tree import F32, I8
+from ringrift.reversi.workload import VERSION
+from ringrift.workload.api import JobContext, JobSpec
+
+KEEP_SECONDS = 4.0
+"""Between checkpoints."""
+GAMES_MAX = 100_000
+SLOTS = 256
+_TREE_BYTES_MAX = 256 * 1024 * 1024
+_EDGE_BYTES = 23  # of a tree, for each node and cell
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What was played."""
+
+    games: Games
+    asked: int
+    style: Style
+    metrics: dict[str, float]
+
+
+def style_of(job: JobSpec) -> Style:
+    """How the games of *job* are played.  Raises Refused."""
+    usual = Style()
+    sims = whole(job, "sims", usual.sims, 1, SIMS_MAX)
+    return Style(
+        sims=sims,
+        fast_sims=whole(job, "fast_sims", min(sims, usual.fast_sims), 1, SIMS_MAX),
+        full_share=real(job, "full_share", usual.full_share, 0.01, 1.0),
+        random_plies=whole(job, "random_plies", usual.random_plies, 0, 64),
+        c_visit=real(job, "c_visit", usual.c_visit, 0.0, 1e4),
+        c_scale=real(job, "c_scale", usual.c_scale, 0.0, 1e4),
+    )
+
+
+def play(job: JobSpec, ctx: JobContext, clock: Clock, *, model: Net, blob: str, dtype: str) -> Batch:
+    """Play the games of *job*, or as many as there is time for; at least one."""
+    total, style = whole(job, "games", None, 1, GAMES_MAX), style_of(job)
+    wanted = whole(job, "slots", SLOTS, 1, SLOTS_MAX)
+    slots = Slots(job.variant, slots=min(wanted, total, _room(job, style)), games=total, seed=job.seed, style=style)
+    identity = _identity(job, blob, total, style)
+    _restore(slots, ctx.resume(), identity, VARIANTS[job.variant][1])
+    pulse = Pulse(ctx, clock)
+    evaluator = Evaluator(model, rows=slots.size, dtype=dtype)
+
+    def evaluate(boards: I8, to_move: I8) -> tuple[F32, F32]:
+        pulse()
+        return evaluator(boards, to_move)
+
+    began = kept = clock.tick()
+    plies, before = 0, len(slots.finished)
+    while len(slots.live):
+        if ctx.should_stop():
+            if slots.finished:
+                break
+            slots.forget_all_but_one()
+        plies += len(slots.live)
+        slots.step(evaluate)
+        pulse.done = len(slots.finished) / total
+        if clock.tick() - kept >= KEEP_SECONDS:
+            ctx.checkpoint(_state(slots, identity))
+            kept = clock.tick()
+    seconds = max(clock.tick() - began, 1e-9)
+    games = [game for _, game in sorted(slots.finished, key=lambda each: each[0])]
+    metrics = {
+        "games": float(len(games)),
+        "games_per_second": (len(games) - before) / seconds,
+        "plies_per_second": plies / seconds,
+    }
+    return Batch(games=records.joined(games), asked=total, style=style, metrics=metrics)
+
+
+def _room(job: JobSpec, style: Style) -> int:
+    """How many trees fit into the memory that a player may take."""
+    cells = topology(VARIANTS[job.variant][0]).cells
+    return max(1, _TREE_BYTES_MAX // ((max(style.sims, style.fast_sims) + 1) * cells * _EDGE_BYTES))
+
+
+def _identity(job: JobSpec, blob: str, total: int, style: Style) -> str:
+    said = (VERSION, job.variant, job.seed, blob, total, *style.words().values())
+    return hashlib.sha256(repr(said).encode()).hexdigest()
+
+
+def _state(slots: Slots, identity: str) -> bytes:
+    live, where = slots.state()
+    done = records.joined([records.empty(slots.players), *(game for _, game in slots.finished)])
+    arrays = {f"live.{name}": array for name, array in records.arrays(live).items()}
+    arrays |= {f"done.{name}": array for name, array in records.arrays(done).items()}
+    arrays |= {f"where.{name}": array for name, array in where.items()}
+    arrays["numbers"] = np.array([number for number, _ in slots.finished], np.int64)
+    return tensors.pack(arrays, {"identity": identity})
+
+
+def _restore(slots: Slots, data: bytes | None, identity: str, players: int) -> None:
+    """Go on from *data* if it is a checkpoint of this very job; else begin anew."""
+    if data is None:
+        return
+    try:
+        arrays, words = tensors.unpack(data)
+    except ValueError:
+        return  # torn or foreign: what it held is played again
+    if words.get("identity") != identity:
+        return
+    named = [field.name for field in fields(Games)]
+    live = Games(**{name: arrays[f"live.{name}"] for name in named})
+    done = Games(**{name: arrays[f"done.{name}"] for name in named})
+    slots.restore(live, {name: arrays[f"where.{name}"] for name in ("slot", "number", "taken")})
+    numbers = arrays["numbers"].tolist()
+    slots.finished = [(number, records.picked(done, np.array([row]))) for row, number in enumerate(numbers)]

@@ -1,0 +1,56 @@
+"""A run with a time limit ends with its proof, and one that is stopped on the way leaves nothing of it behind."""
+
+import asyncio
+import json
+import signal
+
+from e2e.processes import QUICK, Home
+from waiting import wait_until
+
+SLOW = QUICK + "[work.params]\nfake_slow_seconds = 60.0\nfake_stage = 'match'\n"
+LIVE = "SELECT count(*) FROM jobs WHERE state IN ('ready', 'claimed') AND key LIKE 'proof:%'"
+
+
+def test_a_timed_run_proves_what_it_claims(home: Home) -> None:
+    """Each variant's champion beats generation 0 in 256 games that no gate has asked for; exit 0 says so."""
+    code, output = home.run("run", "--minutes", "0.2", "--variants", "hex8_2p,hex8_3p")
+
+    report = json.loads((home.path / "report.json").read_text())
+    found = report["proof"]
+    assert code == (0 if all(one["met"] for one in found) else 3), output[-3000:]
+    assert [(one["variant"], one["n"]) for one in found] == [("hex8_2p", 256), ("hex8_3p", 258)]
+    for one in found:
+        promoted = [decision["model"] for decision in report["decisions"][one["variant"]] if decision["promoted"]]
+        assert (one["opponent"], one["model"]) == (promoted[0], promoted[-1])
+        assert one["met"] == (one["lower"] > one["limit"])
+    assert home.ask(LIVE) == [(0,)]
+
+
+def test_a_run_that_learnt_nothing_says_so(home: Home) -> None:
+    """Exit 3 with the claim that missed and the reason, and with all three reports."""
+    (home.path / "ringrift.toml").write_text(SLOW)
+
+    code, output = home.run("run", "--minutes", "0.05", "--variants", "hex8_2p")
+
+    assert code == 3, output
+    assert "NOT SHOWN: 1 of 1 claims missed" in output
+    assert "no candidate has passed the gate yet" in output
+    assert "NOT SHOWN" in (home.path / "report.html").read_text()
+    assert not json.loads((home.path / "report.json").read_text())["proof"][0]["met"]
+
+
+def test_a_proof_that_is_stopped_leaves_no_match_behind(home: Home) -> None:
+    """A signal while it is played exits 130 without a verdict; the next run would only play for an old champion."""
+    home.run("run", "--iterations", "1", "--variants", "hex8_2p")
+    (home.path / "ringrift.toml").write_text(SLOW)
+    process = home.start("run", "--minutes", "0.05", "--variants", "hex8_2p")
+    asyncio.run(wait_until(lambda: home.ask(LIVE) > [(0,)], 30.0))
+
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=20)
+
+    assert process.returncode == 130, output
+    assert "SHOWN" not in output
+    assert home.ask(LIVE) == [(0,)]
+    assert home.ask("SELECT count(*) FROM jobs WHERE state = 'claimed'") == [(0,)]
+    assert home.orphans() == []
