@@ -26,6 +26,7 @@ SIMS = 32
 RECORDED = {f"{board}_{players}p": 32 for board in ("square8", "hex8") for players in (2, 3, 4)}
 RECORDED |= {"square19_3p": 4, "hexagonal_4p": 4}
 ROUNDS, REPLAYS = 5, 5
+ERROR_MAX = 0.05  # bfloat16 has eight bits
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def check(device: str) -> int:
         )
         on_gpu = device == "cuda"
         began = time.perf_counter()
+        torch.compiler.reset()
         sham = Sham(players, rules.cells, device)
         search = Search(rules, sham, games=count, sims=SIMS, compiled=on_gpu, graphed=on_gpu)
         roots = search.look(torch_rules.pack(rules, boards), movers.long())
@@ -192,17 +194,41 @@ def measure_games(options: argparse.Namespace, net: nets.Net) -> None:
         )
 
 
-def check_twice(device: str) -> int:
-    """Play some games twice; 1 if they differ in any byte."""
-    net = nets.birth("hex8_3p", 0)
-    style = Style(sims=8, fast_sims=4, full_share=0.5)
-    packed = set()
+def check_games(device: str) -> int:
+    """Play some games twice and look at them on the CPU; how much is wrong."""
+    net, style = nets.birth("hex8_3p", 0), Style(sims=8, fast_sims=4, full_share=0.5)
+    packed = list[bytes]()
     for _ in range(2):
         found = list(torch_play.play(net, games=96, seed=5, style=style, slots=64, device=device))
         games = records.joined([finished.games for finished in found])
-        packed.add(records.pack(games, net.variant, {}))
-    print(f"96 games twice: {'the same bytes' if len(packed) == 1 else 'different'}")
-    return len(packed) - 1
+        packed.append(records.pack(games, net.variant, {}))
+    rules = torch_rules.lay(topology("hex8"), 3)
+    wrong = int(packed[0] != packed[1])
+    for game in range(len(games)):
+        discs = torch_rules.pack(rules, torch.from_numpy(start("hex8", 3))[None])
+        mover = torch.zeros(1, dtype=torch.int64)
+        for cell in games.moves[games.plies(game)].tolist():
+            legal = torch_rules.spread(rules, torch_rules.of_seat(torch_rules.legal(rules, discs), mover))
+            wrong += int(mover) < 0 or not int(legal[0, cell])
+            discs = torch_rules.apply(rules, discs, mover, torch.tensor([cell]))
+            mover, _ = torch_rules.following(rules, discs, mover)
+        result = torch_rules.outcome(rules, discs)[0].numpy()
+        wrong += int(mover) >= 0 or not (result == games.result[game]).all()
+    print(f"{len(games)} games of hex8_3p played twice and replayed: {wrong} faults")
+    return wrong
+
+
+def check_network(device: str) -> int:
+    """Compare the network as the search asks it with the network itself in float32 on the CPU; 1 if it is another."""
+    net = nets.birth("hex8_3p", 0, channels=64, blocks=6)
+    torch.nn.init.normal_(net.value.weight, std=0.1, generator=torch.Generator().manual_seed(0))
+    boards = torch.randint(0, 4, (512, net.cells), dtype=torch.int8, generator=torch.Generator().manual_seed(1))
+    to_move = torch.arange(512, dtype=torch.int8) % 3
+    wanted = net.evaluate(boards, to_move)
+    found = torch_net.evaluator(net, device=device, dtype=torch.bfloat16)(boards.to(device), to_move.to(device))
+    errors = [((one.cpu() - other).norm() / other.norm()).item() for one, other in zip(found, wanted, strict=True)]
+    print(f"network in bfloat16: logits off by {errors[0]:.1e}, values by {errors[1]:.1e}")
+    return int(max(errors) > ERROR_MAX)
 
 
 def main(words: Sequence[str]) -> int:
@@ -225,7 +251,8 @@ def main(words: Sequence[str]) -> int:
     if options.what == "record":
         record()
     if options.what == "check":
-        return 1 if check(options.device) + check_twice(options.device) else 0
+        faults = check_network(options.device) + check_games(options.device) + check(options.device)
+        return 1 if faults else 0
     if options.what == "speed":
         net = nets.birth(options.variant, 0, channels=options.channels, blocks=options.blocks)
         # A value head that begins at zero would make all games alike.

@@ -69,6 +69,9 @@ def play(
     rules = torch_rules.lay(topology(board), players, device)
     evaluate = torch_net.evaluator(net, device=device, dtype=getattr(torch, dtype))
     numbers = np.setdiff1d(np.arange(games), np.fromiter(done, np.int64, len(done)))
+    if torch.device(device).type == "cuda":
+        # The compiler gives up on a function that it has met in many shapes: each job begins with a clean slate.
+        torch.compiler.reset()
     if len(numbers):
         rows = min(slots, len(numbers))
         yield from Slots(rules, evaluate, numbers, seed=seed, style=style, rows=rows + -rows % SLOTS_STEP).run()

@@ -9,6 +9,7 @@ the game is over never becomes a child: each visit plays the last move again and
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -234,7 +235,7 @@ class Search:
         self._schedule = torch.tensor(turns, dtype=torch.float32, device=rules.device)
         self._noise = torch.zeros(games, rules.cells, device=rules.device)
         self._ones = torch.ones(sims * games, device=rules.device)
-        wrap: Callable[[Any], Any] = torch.compile if compiled else lambda plain: plain
+        wrap: Callable[[Any], Any] = partial(torch.compile, dynamic=False) if compiled else lambda plain: plain
         self._at_root, self._below = wrap(_at_root), wrap(_below)
         self._judged, self._gains = wrap(_judged), wrap(_gains)
         # On big boards it takes minutes to compile the rules, and the network is what takes the time there.
