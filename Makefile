@@ -8,15 +8,15 @@ SEEDS ?= 200
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup fmt lint types unit contract sim e2e bench docs lock clean
+.PHONY: help run test setup fmt lint types unit game contract sim e2e bench docs lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
-run: $(VENV)/.run ## run the whole loop on this machine (ITERATIONS=3 stops after three promotions a variant)
+run: $(VENV)/.run ## run the loop on this machine for ten minutes, with proof at the end (ARGS="--minutes 5 --variants hex8_2p")
 	$(BIN)/ringrift run $(if $(ITERATIONS),--iterations $(ITERATIONS)) $(ARGS)
 
-test: lint types unit contract sim e2e ## set up and run every check and every test
+test: lint types unit game contract sim e2e ## set up and run every check and every test
 
 setup: $(VENV)/.dev ## make .venv with everything the developer's commands need
 
@@ -48,7 +48,10 @@ types: $(VENV)/.dev ## mypy, strict
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev ## unit, house rules and documents: the inner loop
-	$(BIN)/pytest -n 2 tests/unit tests/tidy tests/documents
+	$(BIN)/pytest -n 2 tests/unit tests/tidy tests/documents --ignore tests/unit/reversi
+
+game: $(VENV)/.dev ## the bundled workload: rules, search, training
+	$(BIN)/pytest -n 2 tests/unit/reversi
 
 contract: $(VENV)/.dev ## every port against every engine
 	$(BIN)/pytest -n 2 tests/contract

@@ -6,6 +6,7 @@ ours is killed.  On the way out running jobs are asked to end early, then killed
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,8 @@ from ringrift.workload.api import JobResult
 RENEWALS_PER_LEASE = 3
 TRUST = 2 / 3
 """Share of its lease after which a silent holder stops by itself: the taker waits for all of it."""
+KEEP_SECONDS_MAX = 0.5
+"""How long a checkpoint may be known to this process alone."""
 TELL_SECONDS = 1.0
 """Between two tellings of how far a job is: a worker may report much more often."""
 log = logging.getLogger(__name__)
@@ -75,6 +78,7 @@ class Task:
         self.told: tuple[float, Mapping[str, float]] = (0.0, {})
         self.told_at = tick
         self.checkpoint: str | None = None
+        self.registered: str | None = None
         self.worker: Worker | None = None
         self.running: asyncio.Task[None] | None = None
         self.lost = self.ended = False
@@ -214,17 +218,22 @@ class Runner:
         return self._conclude(task.job, result)
 
     async def _renew_forever(self) -> None:
+        interval = self._settings.lease_seconds / RENEWALS_PER_LEASE
+        looks = math.ceil(interval / KEEP_SECONDS_MAX)
         while True:
-            await asyncio.sleep(self._settings.lease_seconds / RENEWALS_PER_LEASE)
-            await self._renew()
+            for _ in range(looks - 1):
+                await asyncio.sleep(interval / looks)
+                await self._renew([t for t in self._tasks.values() if t.checkpoint != t.registered])
+            await asyncio.sleep(interval / looks)
+            await self._renew([t for t in self._tasks.values() if t.heard > t.renewed or t.starting])
 
-    async def _renew(self) -> None:
+    async def _renew(self, moving: "list[Task]") -> None:
         """Renew what moves, kill what does not."""
         tick, trust = self._clock.tick(), TRUST * self._settings.lease_seconds
-        moving = [task for task in self._tasks.values() if task.heard > task.renewed or task.starting]
         for task in self._tasks.values():
             if tick - task.heard > trust and not task.starting:
                 task.end(lost=False)
+        kept = {task.lease.job: task.checkpoint for task in moving}
         while moving:
             try:
                 await self._desk.renew([
@@ -238,7 +247,7 @@ class Runner:
                         task.end(lost=True)
                 moving = [task for task in moving if task.lease.job not in lost.names]
         for task in moving:
-            task.renewed = tick
+            task.renewed, task.registered = tick, kept[task.lease.job]
 
     async def _drain(self, renewing: "asyncio.Task[None]") -> None:
         """Ask running jobs to end with what they have; kill and give back those that do not in time."""

@@ -123,5 +123,8 @@ class Workload(Protocol):
                                                                   bad batches are left out and listed as refused
         train   inputs samples, parent  params —                → one model artifact; without samples: generation 0
         match   inputs candidate, champion  params first, count → blocks numbered first … first+count-1
+                                                                  (a param champion in its input's place names a player
+                                                                  that never trains; opening_plies, if given: how long
+                                                                  openings are)
         verify  inputs model                                    → nothing; raises Refused if the model is unusable
         """
