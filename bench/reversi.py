@@ -1,4 +1,4 @@
-"""Reversi: games, simulations and steps of training per CPU second of one core, against what the network alone allows."""
+"""Reversi: games, simulations and steps of training per CPU second of one core, against the network alone."""
 
 import json
 import subprocess
@@ -24,7 +24,8 @@ ctx = Scratch(Path(sys.argv[1]), durable=False)
 model = Reversi().run(JobSpec("job", "train", "square8_2p", 1), ctx).outputs[0].blob
 job = JobSpec("job", "play", "square8_2p", 1, inputs={"model": (model,)}, params={"games": int(sys.argv[2])})
 Reversi().run(job, ctx)
-print(json.dumps({"ready": time.monotonic(), "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+said = {"ready": time.monotonic(), "cpu": time.process_time()}
+print(json.dumps({**said, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
 """
 
 
@@ -36,7 +37,7 @@ def _child(folder: Path, games: int) -> Metrics:
         capture_output=True, text=True, check=True, timeout=CHILD_SECONDS_MAX,
     )  # fmt: skip
     said: dict[str, float] = json.loads(ran.stdout)
-    return {"seconds": said["ready"] - begun, "peak": said["peak"]}
+    return {**said, "seconds": said["ready"] - begun}
 
 
 @contextmanager
@@ -148,7 +149,8 @@ PLAYER = Contest(
     name="player",
     open=_start,
     lines=(
-        Line("player, start", "a process that plays its first game, compiled before", "s", "seconds", "one", None, ours_max=5.0),
-        Line("player, memory", f"the most it has while it plays {GAMES} games", "MB", "peak", "many", None, ours_max=1200.0),
+        Line("player, start", "from exec to its first game, compiled before", "s", "seconds", "one", None),
+        Line("player, start, CPU", "the same in CPU time", "s", "cpu", "one", None, ours_max=5.0),
+        Line("player, memory", f"the most it has in {GAMES} games", "MB", "peak", "many", None, ours_max=1200.0),
     ),
-)  # fmt: skip
+)

@@ -75,11 +75,11 @@ def _encode(boards: I8, to_move: I8, place: I16, one: int, planes: Any) -> None:
     players = planes.shape[2] - 1
     for row in range(boards.shape[0]):
         for cell in range(place.shape[0]):
-            at, disc = place[cell], boards[row, cell]
-            for seat in range(players):
-                planes[row, at, seat] = 0
-            if disc > 0:
-                planes[row, at, (disc - 1 - to_move[row] + players) % players] = one
+            at, seat = place[cell], boards[row, cell] - 1 - to_move[row]
+            for plane in range(players):
+                planes[row, at, plane] = 0
+            if boards[row, cell] > 0:
+                planes[row, at, seat if seat >= 0 else seat + players] = one
 
 
 @numba.njit(cache=True)

@@ -3,9 +3,9 @@
 The algorithm, so that another implementation can give the same root visits (all arithmetic in float32):
 
 *Node.* A board, who moves (or that the game is over), the legal cells in ascending order, for each of them
-``logp`` (log-softmax of the network's logits over the legal cells only) and ``p = exp(logp)``, and per edge the visits
-``N`` and the sum ``W`` of what the mover of this node got.  ``value`` is the network's vector (over seats, sum 1), or
-the outcome where the game is over.  The root is evaluated first and counts as no simulation.
+``logp`` (log-softmax of the network's logits over the legal cells only) and ``p = exp(logp)`` (at least 1e-30), and per
+edge the visits ``N`` and the sum ``W`` of what the mover of this node got.  ``value`` is the network's vector (over
+seats, sum 1), or the outcome where the game is over.  The root is evaluated first and counts as no simulation.
 
 *Completed Q of a node*, for its mover m:  ``q(a) = W(a) / N(a)`` where N(a) > 0, else ``v_mix`` with
 ``v_mix = (value[m] + ΣN · Σ' p·q / Σ' p) / (1 + ΣN)``, Σ' over visited edges (with none visited, v_mix = value[m]).
@@ -99,7 +99,7 @@ class Search:
     ) -> None:
         board, players = VARIANTS[variant]
         shape = topology(board)
-        self.rays = shape.rays
+        self._lines = trees.lines(board)
         self.tree = trees.plant(games, sims + 1, shape.cells, players)
         self.tree.scale[:] = c_visit, c_scale
         self.sims = sims
@@ -107,14 +107,13 @@ class Search:
         """Gumbel noise by game and cell; whoever wants some writes it before a search."""
         self.evaluated = np.zeros(games, np.bool_)
         """Whether the root of a game knows what the network says of it."""
-        self._mask = np.zeros(shape.cells, np.uint8)
         self._leaves = np.zeros((games, 2), np.int32)
         self._boards = np.zeros((games, shape.cells), np.int8)
         self._movers = np.zeros(games, np.int8)
 
     def put(self, game: int, board: I8, mover: int) -> None:
         """Make *board*, where *mover* moves (or who can after it), the root of *game*."""
-        trees.root(self.tree, game, board, mover, self.rays, self._mask)
+        trees.root(self.tree, game, board, mover, self._lines)
         self.evaluated[game] = False
 
     def run(self, games: I64, evaluate: Evaluate, sims: I32) -> Found:
@@ -128,7 +127,7 @@ class Search:
         for step in range(int(sims.max())):
             going = slice(None) if even else sims > step
             waiting = trees.descend(
-                self.tree, games[going], self.noise, wanted[going, step], self.rays, self._leaves, self._boards,
+                self.tree, games[going], self.noise, wanted[going, step], self._lines, self._leaves, self._boards,
                 self._movers,
             )  # fmt: skip
             self._expand(waiting, evaluate)
@@ -139,7 +138,7 @@ class Search:
 
     def play(self, games: I64, edges: I32) -> None:
         """Play *edges* in *games*; the new roots keep what the network already said of them."""
-        trees.advance_all(self.tree, games, edges, self.rays, self._mask, self.evaluated)
+        trees.advance_all(self.tree, games, edges, self._lines, self.evaluated)
 
     def visits(self, games: I64) -> I32:
         """[·, cells]: how often each cell was tried at the root."""

@@ -23,7 +23,7 @@ KEEP_SECONDS = 4.0
 GAMES_MAX = 100_000
 SLOTS = 256
 _TREE_BYTES_MAX = 256 * 1024 * 1024
-_EDGE_BYTES = 23  # of a tree, for each node and cell
+_EDGE_BYTES = 19  # of a tree, for each node and cell
 
 
 @dataclass(frozen=True, slots=True)

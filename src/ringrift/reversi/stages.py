@@ -1,12 +1,13 @@
-"""Stages: the five jobs of the loop, each a function of its spec and its inputs."""
+"""Stages: the five jobs of the loop, and the one that tries a vector; each a function of its spec and its inputs."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
 import torch
 
 from ringrift.kernel.clock import Clock, SystemClock
-from ringrift.reversi import baselines, evaluate, export, match, net, records, samples, selfplay, teach
+from ringrift.reversi import baselines, evaluate, export, heuristic, match, net, records, samples, selfplay, teach, tune
 from ringrift.reversi.asked import Pulse, only, read, whole, word
 from ringrift.reversi.net import MODEL_BYTES_MAX, Net
 from ringrift.reversi.search import SIMS_MAX
@@ -19,12 +20,14 @@ SAMPLES_CEILING = 5_000_000
 BATCHES_MAX = 4096
 THREADS_MAX = 256
 BLOCKS_MAX = 100_000
+OPENINGS_MAX = 10_000
 
 
 def run(job: JobSpec, ctx: JobContext, clock: Clock | None = None) -> JobResult:
     """Do *job*; *clock* says when it is time for a sign of life or a checkpoint."""
     stages: dict[str, Callable[[JobSpec, JobContext, Clock], JobResult]] = {
         "play": _play, "export": _export, "train": _train, "match": _match, "verify": _verify,
+        "tune": _tune,
     }  # fmt: skip
     if job.stage not in stages:
         raise Refused(f"reversi has no stage {job.stage!r:.80}")
@@ -168,3 +171,16 @@ def _verify(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
     if wrong := evaluate.unsound(model):
         raise Refused(f"model {blob[:12]} is refused: {wrong}", blob)
     return JobResult()
+
+
+def _tune(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
+    """Params vector, its numbers as words with commas between them, and openings → the metric fitness."""
+    Pulse(ctx, clock)()
+    openings = whole(job, "openings", tune.OPENINGS, 1, OPENINGS_MAX)
+    try:
+        vector = [float(number) for number in str(job.params.get("vector", "")).split(",")]
+    except ValueError as bad:
+        raise Refused("tune needs a vector: numbers with commas between them") from bad
+    if len(vector) != len(heuristic.NAMES) or not all(math.isfinite(number) for number in vector):
+        raise Refused(f"tune needs a vector of {len(heuristic.NAMES)} finite numbers, not {len(vector)}")
+    return JobResult(metrics={"fitness": tune.fitness(vector, job.seed, variant=job.variant, openings=openings)})

@@ -185,3 +185,17 @@ def test_a_node_measures_once_what_its_jobs_are_told() -> None:
 
     assert params["dtype"] in DTYPES
     assert params["threads"] == 1
+
+
+def test_a_vector_is_tried(tmp_path: Path) -> None:
+    """The fitness of a candidate is a metric, the same each time; nonsense is refused."""
+    good, idle = ("8,-4,-4,0.4,0.6,0.4", "0,0,0,0,0,0")
+
+    def fitness(vector: str) -> float:
+        job = JobSpec("job", "tune", "square8_2p", 3, params={"vector": vector, "openings": 20})
+        return Reversi().run(job, Scratch(tmp_path, durable=False)).metrics["fitness"]
+
+    assert fitness(good) == fitness(good) > fitness(idle)
+    for nonsense in ("", "1,2", "1,2,3,4,5,nan", "a"):
+        with pytest.raises(Refused, match="tune needs a vector"):
+            fitness(nonsense)
