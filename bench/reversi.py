@@ -84,7 +84,8 @@ def _train(_: Path) -> Iterator[Mapping[str, Side]]:
 
     from ringrift.reversi import export, net, records
     from ringrift.reversi.evaluate import Evaluator
-    from ringrift.reversi.play import Slots, Style
+    from ringrift.reversi.order import Style
+    from ringrift.reversi.play import Slots
     from ringrift.reversi.train import Course, Trainer
 
     torch.set_num_threads(1)

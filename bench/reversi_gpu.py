@@ -9,7 +9,6 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ import torch
 
 from ringrift.reversi import net as nets
 from ringrift.reversi import records, tensors, torch_chance, torch_net, torch_play, torch_rules
+from ringrift.reversi.order import Style
 from ringrift.reversi.topology import VARIANTS, start, topology
 from ringrift.reversi.torch_search import Roots, Search
 from unit.reversi.sham import Sham
@@ -27,18 +27,6 @@ RECORDED = {f"{board}_{players}p": 32 for board in ("square8", "hex8") for playe
 RECORDED |= {"square19_3p": 4, "hexagonal_4p": 4}
 ROUNDS, REPLAYS = 5, 5
 ERROR_MAX = 0.05  # bfloat16 has eight bits
-
-
-@dataclass(frozen=True)
-class Style:
-    """As in ``ringrift.reversi.play``, which needs numba."""
-
-    sims: int = SIMS
-    fast_sims: int = 8
-    full_share: float = 1.0
-    random_plies: int = 8
-    c_visit: float = 50.0
-    c_scale: float = 1.0
 
 
 def positions(rules: torch_rules.Rules, count: int, plies_most: int) -> tuple[torch.Tensor, torch.Tensor]:

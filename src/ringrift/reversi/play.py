@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ringrift.reversi import chance, records
 from ringrift.reversi.engine import apply, following, outcome
+from ringrift.reversi.order import Style
 from ringrift.reversi.records import FAST, FULL, OPENING, TOP, Games
 from ringrift.reversi.search import Evaluate, Search
 from ringrift.reversi.topology import VARIANTS, start, topology
@@ -27,22 +28,6 @@ SLOTS_MAX = 4096
 U8 = npt.NDArray[np.uint8]
 U16 = npt.NDArray[np.uint16]
 U64 = npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """How games are played."""
-
-    sims: int = 16
-    fast_sims: int = 8
-    full_share: float = 1.0
-    random_plies: int = 8
-    c_visit: float = 50.0
-    c_scale: float = 1.0
-
-    def words(self) -> dict[str, str]:
-        """It as words, to be kept with the games."""
-        return {name: repr(getattr(self, name)) for name in self.__slots__}
 
 
 class Slots:

@@ -51,7 +51,6 @@ from ringrift.reversi.topology import VARIANTS, topology
 from ringrift.reversi.tree import C_SCALE, C_VISIT, F32, I8, I32, I64, OVER
 
 CONSIDERED = 16
-SIMS_MAX = 4096
 Evaluate = Callable[[I8, I8], tuple[F32, F32]]
 """Boards [B, cells] and who moves [B] → logits [B, cells] and shares of first place by seat [B, P]."""
 

@@ -1,62 +1,32 @@
 """Selfplay: the job that plays a batch; killed, it goes on from what it kept, games under way included."""
 
-import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 
 from ringrift.kernel.clock import Clock
-from ringrift.reversi import records, tensors
-from ringrift.reversi.asked import Pulse, real, whole
+from ringrift.reversi import order, records, tensors
+from ringrift.reversi.asked import Pulse, whole
 from ringrift.reversi.evaluate import Evaluator
 from ringrift.reversi.net import Net
-from ringrift.reversi.play import SLOTS_MAX, Slots, Style
+from ringrift.reversi.order import KEEP_SECONDS, Batch, Order, Style
+from ringrift.reversi.play import SLOTS_MAX, Slots
 from ringrift.reversi.records import Games
-from ringrift.reversi.search import SIMS_MAX
 from ringrift.reversi.topology import VARIANTS, topology
 from ringrift.reversi.tree import F32, I8
-from ringrift.reversi.workload import VERSION
 from ringrift.workload.api import JobContext, JobSpec
 
-KEEP_SECONDS = 4.0
-"""Between checkpoints."""
-GAMES_MAX = 100_000
 SLOTS = 256
 _TREE_BYTES_MAX = 256 * 1024 * 1024
 _EDGE_BYTES = 19  # of a tree, for each node and cell
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What was played."""
-
-    games: Games
-    asked: int
-    style: Style
-    metrics: dict[str, float]
-
-
-def style_of(job: JobSpec) -> Style:
-    """How the games of *job* are played.  Raises Refused."""
-    usual = Style()
-    sims = whole(job, "sims", usual.sims, 1, SIMS_MAX)
-    return Style(
-        sims=sims,
-        fast_sims=whole(job, "fast_sims", min(sims, usual.fast_sims), 1, SIMS_MAX),
-        full_share=real(job, "full_share", usual.full_share, 0.01, 1.0),
-        random_plies=whole(job, "random_plies", usual.random_plies, 0, 64),
-        c_visit=real(job, "c_visit", usual.c_visit, 0.0, 1e4),
-        c_scale=real(job, "c_scale", usual.c_scale, 0.0, 1e4),
-    )
-
-
-def play(job: JobSpec, ctx: JobContext, clock: Clock, *, model: Net, blob: str, dtype: str) -> Batch:
+def play(job: JobSpec, ctx: JobContext, clock: Clock, *, model: Net, asked: Order, dtype: str) -> Batch:
     """Play the games of *job*, or as many as there is time for; at least one."""
-    total, style = whole(job, "games", None, 1, GAMES_MAX), style_of(job)
+    total, style = asked.games, asked.style
     wanted = whole(job, "slots", SLOTS, 1, SLOTS_MAX)
     slots = Slots(job.variant, slots=min(wanted, total, _room(job, style)), games=total, seed=job.seed, style=style)
-    identity = _identity(job, blob, total, style)
-    _restore(slots, ctx.resume(), identity, VARIANTS[job.variant][1])
+    _restore(slots, ctx.resume(), asked.identity, VARIANTS[job.variant][1])
     pulse = Pulse(ctx, clock)
     evaluator = Evaluator(model, rows=slots.size, dtype=dtype)
 
@@ -75,27 +45,17 @@ def play(job: JobSpec, ctx: JobContext, clock: Clock, *, model: Net, blob: str, 
         slots.step(evaluate)
         pulse.done = len(slots.finished) / total
         if clock.tick() - kept >= KEEP_SECONDS:
-            ctx.checkpoint(_state(slots, identity))
+            ctx.checkpoint(_state(slots, asked.identity))
             kept = clock.tick()
-    seconds = max(clock.tick() - began, 1e-9)
     games = [game for _, game in sorted(slots.finished, key=lambda each: each[0])]
-    metrics = {
-        "games": float(len(games)),
-        "games_per_second": (len(games) - before) / seconds,
-        "plies_per_second": plies / seconds,
-    }
-    return Batch(games=records.joined(games), asked=total, style=style, metrics=metrics)
+    said = order.metrics(len(games), len(games) - before, plies, clock.tick() - began)
+    return Batch(games=records.joined(games), metrics=said)
 
 
 def _room(job: JobSpec, style: Style) -> int:
     """How many trees fit into the memory that a player may take."""
     cells = topology(VARIANTS[job.variant][0]).cells
     return max(1, _TREE_BYTES_MAX // ((max(style.sims, style.fast_sims) + 1) * cells * _EDGE_BYTES))
-
-
-def _identity(job: JobSpec, blob: str, total: int, style: Style) -> str:
-    said = (VERSION, job.variant, job.seed, blob, total, *style.words().values())
-    return hashlib.sha256(repr(said).encode()).hexdigest()
 
 
 def _state(slots: Slots, identity: str) -> bytes:

@@ -1,16 +1,15 @@
 """Stages: the five jobs of the loop, and the one that tries a vector; each a function of its spec and its inputs."""
 
-import math
 from collections.abc import Callable
 from functools import partial
 
 import torch
 
 from ringrift.kernel.clock import Clock, SystemClock
-from ringrift.reversi import baselines, evaluate, export, heuristic, match, net, records, samples, selfplay, teach, tune
+from ringrift.reversi import baselines, evaluate, export, match, net, order, records, samples, selfplay, teach, tune
 from ringrift.reversi.asked import Pulse, only, read, whole, word
 from ringrift.reversi.net import MODEL_BYTES_MAX, Net
-from ringrift.reversi.search import SIMS_MAX
+from ringrift.reversi.order import SIMS_MAX
 from ringrift.reversi.topology import VARIANTS
 from ringrift.reversi.workload import VERSION
 from ringrift.workload.api import Artifact, Block, JobContext, JobResult, JobSpec, Refused
@@ -20,7 +19,6 @@ SAMPLES_CEILING = 5_000_000
 BATCHES_MAX = 4096
 THREADS_MAX = 256
 BLOCKS_MAX = 100_000
-OPENINGS_MAX = 10_000
 
 
 def run(job: JobSpec, ctx: JobContext, clock: Clock | None = None) -> JobResult:
@@ -49,12 +47,9 @@ def _model(job: JobSpec, ctx: JobContext, blob: str) -> Net:
 def _play(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
     blob = only(job, "model")
     model = _model(job, ctx, blob)
-    batch = selfplay.play(job, ctx, clock, model=model, blob=blob, dtype=_dtype(job, model))
-    games, total = len(batch.games), batch.asked
-    words = {**batch.style.words(), "model": blob, "seed": str(job.seed), "workload": f"reversi {VERSION}"}
-    data = records.pack(batch.games, job.variant, words)
-    made = ctx.publish("games", data, {"games": games, "positions": len(batch.games.moves)})
-    return JobResult(outputs=(made,), metrics=batch.metrics, partial=games < total)
+    asked = order.order_of(job, blob)
+    batch = selfplay.play(job, ctx, clock, model=model, asked=asked, dtype=_dtype(job, model))
+    return order.published(job, ctx, asked, batch, blob)
 
 
 def _export(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
@@ -174,13 +169,5 @@ def _verify(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
 
 
 def _tune(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
-    """Params vector, its numbers as words with commas between them, and openings → the metric fitness."""
     Pulse(ctx, clock)()
-    openings = whole(job, "openings", tune.OPENINGS, 1, OPENINGS_MAX)
-    try:
-        vector = [float(number) for number in str(job.params.get("vector", "")).split(",")]
-    except ValueError as bad:
-        raise Refused("tune needs a vector: numbers with commas between them") from bad
-    if len(vector) != len(heuristic.NAMES) or not all(math.isfinite(number) for number in vector):
-        raise Refused(f"tune needs a vector of {len(heuristic.NAMES)} finite numbers, not {len(vector)}")
-    return JobResult(metrics={"fitness": tune.fitness(vector, job.seed, variant=job.variant, openings=openings)})
+    return JobResult(metrics={"fitness": tune.tried(job)})

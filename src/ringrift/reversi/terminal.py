@@ -14,7 +14,8 @@ from ringrift.reversi import baselines
 from ringrift.reversi.engine import apply, following, legal, outcome
 from ringrift.reversi.evaluate import Evaluator
 from ringrift.reversi.net import load
-from ringrift.reversi.search import SIMS_MAX, Search
+from ringrift.reversi.order import SIMS_MAX
+from ringrift.reversi.search import Search
 from ringrift.reversi.topology import VARIANTS, Topology, start, topology
 from ringrift.reversi.tree import I8
 

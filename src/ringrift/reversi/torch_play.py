@@ -10,7 +10,6 @@ where the network says the same.  While the caller looks at what has ended, the 
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from ringrift.reversi import torch_chance, torch_net, torch_rules
 from ringrift.reversi.net import Net
+from ringrift.reversi.order import Style
 from ringrift.reversi.records import FAST, FULL, TOP, Games
 from ringrift.reversi.topology import VARIANTS, start, topology
 from ringrift.reversi.torch_rules import Rules
@@ -26,23 +26,6 @@ from ringrift.reversi.torch_search import Evaluate, Found, Roots, Search
 
 SLOTS = 16384
 SLOTS_STEP = 64  # so that rows stay aligned
-
-
-class Style(Protocol):
-    """How games are played: the one of ``play.py``, which needs numba."""
-
-    @property
-    def sims(self) -> int: ...
-    @property
-    def fast_sims(self) -> int: ...
-    @property
-    def full_share(self) -> float: ...
-    @property
-    def random_plies(self) -> int: ...
-    @property
-    def c_visit(self) -> float: ...
-    @property
-    def c_scale(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ringrift.reversi import baselines, engine, heuristic, topology
+from ringrift.reversi.asked import whole
+from ringrift.workload.api import JobSpec, Refused
 
 Vectors = npt.NDArray[np.float64]
 
 OPENING_PLIES = 8
-OPENINGS = 100
+OPENINGS, OPENINGS_MAX = 100, 10_000
 POPULATION = 12
 GENERATIONS = 45
 SEED = 2
@@ -58,6 +60,21 @@ def fitness(
     shares = np.empty((count, players), np.float32)
     engine.outcome_all(boards, players, shares)
     return float(shares[np.arange(count), seats].mean())
+
+
+def tried(job: JobSpec) -> float:
+    """The fitness that the tune job *job* asks for.  Raises Refused.
+
+    Its params are vector, the numbers as words with commas between them, and openings.
+    """
+    openings = whole(job, "openings", OPENINGS, 1, OPENINGS_MAX)
+    try:
+        vector = [float(number) for number in str(job.params.get("vector", "")).split(",")]
+    except ValueError as bad:
+        raise Refused("tune needs a vector: numbers with commas between them") from bad
+    if len(vector) != len(heuristic.NAMES) or not all(math.isfinite(number) for number in vector):
+        raise Refused(f"tune needs a vector of {len(heuristic.NAMES)} finite numbers, not {len(vector)}")
+    return fitness(vector, job.seed, variant=job.variant, openings=openings)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,10 @@ class Reversi:
     def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
         if all(spec.name != job.variant for spec in self.variants()):
             raise Refused(f"reversi does not play {job.variant!r:.80}")
+        if job.stage == "play" and job.params.get("device") == "cuda":
+            from ringrift.reversi import torch_selfplay  # a machine that only plays on its GPU needs no numba
+
+            return torch_selfplay.run(job, ctx)
         from ringrift.reversi import stages
 
         return stages.run(job, ctx)

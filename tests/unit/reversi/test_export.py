@@ -9,7 +9,8 @@ import pytest
 
 from ringrift.reversi import export, net, records, samples
 from ringrift.reversi.evaluate import Evaluator
-from ringrift.reversi.play import Slots, Style
+from ringrift.reversi.order import Style
+from ringrift.reversi.play import Slots
 from ringrift.reversi.records import FAST, FULL, OPENING, Games
 from ringrift.reversi.topology import VARIANTS, start
 from ringrift.reversi.workload import Reversi

@@ -9,7 +9,7 @@ import torch
 from ringrift.reversi import net as nets
 from ringrift.reversi import play as cpu
 from ringrift.reversi import records, torch_play, torch_rules
-from ringrift.reversi.play import Style
+from ringrift.reversi.order import Style
 from ringrift.reversi.records import Games
 from ringrift.reversi.topology import VARIANTS, topology
 from unit.reversi.sham import Sham

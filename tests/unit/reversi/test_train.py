@@ -9,7 +9,8 @@ import torch
 
 from ringrift.reversi import export, net, records, samples, stages
 from ringrift.reversi.evaluate import Evaluator
-from ringrift.reversi.play import Slots, Style
+from ringrift.reversi.order import Style
+from ringrift.reversi.play import Slots
 from ringrift.reversi.samples import Samples
 from ringrift.reversi.topology import topology
 from ringrift.reversi.train import HELD_OUT, Course, Trainer
