@@ -9,7 +9,20 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import fanout, letters, publish, react, report, start, wake, work
+from bench import (
+    fanout,
+    letters,
+    lineage,
+    publish,
+    rating,
+    react,
+    report,
+    reversi,
+    reversi_engine,
+    start,
+    wake,
+    work,
+)
 from bench.measure import Row, hold
 
 HERE = Path(__file__).resolve().parent
@@ -25,6 +38,12 @@ CONTESTS = (
     react.HANDLERS,
     letters.DEAD_LETTERS,
     work.GROWTH,
+    lineage.LINEAGE,
+    rating.RATINGS,
+    *reversi.PLAYS,
+    reversi.TRAINING,
+    reversi.PLAYER,
+    reversi_engine.RULES,
     start.STARTING,
     start.IMPORTS,
     publish.LATENCIES,

@@ -4,6 +4,8 @@ The tag is the queue.  A job's *key* says what it is for: while a job with that 
 instead of a second one.
 """
 
+import math
+
 import msgspec
 
 from ringrift.kernel.errors import InvalidPayload, InvalidWork, UnknownName
@@ -11,8 +13,11 @@ from ringrift.kernel.value import Value
 
 PRIORITY_MIN, PRIORITY_MAX = 0, 100
 URGENT, STAGE, ORDINARY = 90, 60, 40
+VECTOR_MAX = 1000
 PROOF = "proof:"
 """What the keys of all jobs begin with that promote nobody."""
+CANARY = "canary:"
+"""What the keys of all matches begin with whose outcome is known and that only try a node."""
 
 
 class Job(Value):
@@ -104,8 +109,9 @@ class Verify(Job, tag="verify"):
 class Match(Job, tag="match"):
     """Play the *count* blocks from number *first* on between *candidate* and *champion*, or a *baseline* by its name.
 
-    A match against a baseline, and one that is asked for as *proof*, promotes nobody; so its key is never one of those
-    that the gate waits for or cancels.  Openings are *plies* random moves long; 0: as long as the workload likes.
+    One with a *purpose* of its own (proof, review, ladder, canary) and one against a baseline promotes nobody; so its
+    key is never one of those that the gate waits for or cancels.  Openings are *plies* random moves long; 0: as long as
+    the workload likes.  A canary is played between two baselines on one node, to see whether its results are right.
     """
 
     candidate: str
@@ -113,8 +119,13 @@ class Match(Job, tag="match"):
     first: int
     count: int
     baseline: str = ""
-    proof: bool = False
+    purpose: str = ""
     plies: int = 0
+
+    @property
+    def canary(self) -> bool:
+        """Whether it only tries the node that plays it."""
+        return self.purpose == "canary"
 
     @property
     def opponent(self) -> str:
@@ -123,18 +134,37 @@ class Match(Job, tag="match"):
 
     @property
     def key(self) -> str:
-        if self.proof or self.baseline:
-            return f"{PROOF}{self.variant}:{self.candidate}:{self.opponent}:{self.first}"
+        if self.canary:
+            return f"{self.canaries(self.node or '')}{self.variant}:{self.seed}:{self.first}"
+        if self.purpose or self.baseline:
+            return f"{self.purpose or 'proof'}:{self.variant}:{self.candidate}:{self.opponent}:{self.first}"
         return f"{self.prefix(self.variant, self.candidate)}{self.first}"
 
     @staticmethod
-    def prefix(variant: str, candidate: str) -> str:
-        """What the keys of all jobs of one match for promotion begin with."""
-        return f"match:{variant}:{candidate}:"
+    def prefix(variant: str, candidate: str, purpose: str = "") -> str:
+        """What the keys of all jobs of one candidate's match for promotion, or for *purpose*, begin with."""
+        return f"{purpose or 'match'}:{variant}:{candidate}:"
+
+    @staticmethod
+    def canaries(node: str) -> str:
+        """What the keys of all canaries of *node* begin with."""
+        return f"{CANARY}{node}:"
 
     @property
     def blobs(self) -> tuple[str, ...]:
+        if self.canary:
+            return ()
         return (self.candidate,) if self.baseline else (self.candidate, self.champion)
+
+
+class Tune(Job, tag="tune"):
+    """Find out how good *vector* is for what the workload lets one tune."""
+
+    vector: tuple[float, ...]
+
+    @property
+    def key(self) -> str:
+        return f"tune:{self.variant}:{self.seed}:{','.join(map(repr, self.vector))}"
 
 
 class Distribute(Job, tag="distribute"):
@@ -147,11 +177,41 @@ class Distribute(Job, tag="distribute"):
         return f"distribute:{self.variant}:{self.model}"
 
 
-JOBS: tuple[type[Job], ...] = (Play, Sync, Export, Train, Verify, Match, Distribute)
-WORKLOAD_KINDS = frozenset(job.kind() for job in (Play, Export, Train, Verify, Match))
+class Rate(Job, tag="rate"):
+    """Compute how strong every player is from *tally*, a blob with the counts of all blocks."""
+
+    tally: str
+
+    @property
+    def key(self) -> str:
+        return f"rate:{self.variant}"
+
+    @property
+    def blobs(self) -> tuple[str, ...]:
+        return (self.tally,)
+
+
+class Import(Job, tag="import"):
+    """Turn *file*, which comes from elsewhere, into a model of ours, if that is what it is."""
+
+    file: str
+
+    @property
+    def key(self) -> str:
+        return f"import:{self.variant}:{self.file}"
+
+    @property
+    def blobs(self) -> tuple[str, ...]:
+        return (self.file,)
+
+
+JOBS: tuple[type[Job], ...] = (Play, Sync, Export, Train, Verify, Match, Tune, Distribute, Import, Rate)
+WORKLOAD_KINDS = frozenset(job.kind() for job in (Play, Export, Train, Verify, Match, Tune, Import))
 """Jobs that a workload does in a child process."""
 NODE_KINDS = frozenset(job.kind() for job in (Sync, Distribute))
 """Jobs that a node does itself: moving files."""
+CHILD_KINDS = frozenset({Rate.kind()})
+"""Jobs that a child process does with our own code, whatever its workload."""
 
 _DECODERS = {job.kind(): msgspec.json.Decoder(job) for job in JOBS}
 
@@ -166,6 +226,8 @@ def encode(job: Job) -> bytes:
         number = getattr(job, field, least)
         if type(number) is not int or number < least:
             raise InvalidWork(field, number, f"at least {least}, whole")
+    if isinstance(job, Tune) and not (0 < len(job.vector) <= VECTOR_MAX and all(map(math.isfinite, job.vector))):
+        raise InvalidWork("vector", job.vector[:8], f"1 … {VECTOR_MAX} finite numbers")
     return msgspec.json.encode(job)
 
 

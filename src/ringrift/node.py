@@ -98,7 +98,7 @@ class Node:
                 id=me.id, profile=me.profile, address=settings.blobs.folder, beat=0, ephemeral=me.ephemeral
             )
             transfer = Transfer(me.id, store, blobs, reach or _reach_by(roster))
-            porter = Porter(record, transfer, roster, settings.replicas)
+            porter = Porter(record, transfer, roster, settings.replicas, settings.work)
             crew = Crew(launch or ProcessLaunch(settings.blobs.folder, work.executables), work)
             runner = Runner(
                 me.id,

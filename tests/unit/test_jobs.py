@@ -6,7 +6,23 @@ import msgspec
 import pytest
 
 from ringrift import jobs
-from ringrift.jobs import JOBS, NODE_KINDS, WORKLOAD_KINDS, Distribute, Export, Job, Match, Play, Sync, Train, Verify
+from ringrift.jobs import (
+    CHILD_KINDS,
+    JOBS,
+    NODE_KINDS,
+    WORKLOAD_KINDS,
+    Distribute,
+    Export,
+    Import,
+    Job,
+    Match,
+    Play,
+    Rate,
+    Sync,
+    Train,
+    Tune,
+    Verify,
+)
 from ringrift.kernel.errors import InvalidPayload, InvalidWork, UnknownName
 from ringrift.workload.api import STAGES
 
@@ -17,7 +33,10 @@ EXAMPLES: tuple[Job, ...] = (
     Train(variant="hex8_2p", generation=1, samples="s", parent="m", seed=9),
     Verify(variant="hex8_2p", model="m", node="n"),
     Match(variant="hex8_2p", candidate="c", champion="m", first=8, count=4, seed=2**63 - 1),
+    Tune(variant="hex8_2p", vector=(0.5, -1e-9)),
     Distribute(variant="hex8_2p", model="m", isolate=True),
+    Import(variant="hex8_2p", file="f"),
+    Rate(variant="hex8_2p", tally="t"),
 )
 KEYS = (
     "play:hex8_2p:7",
@@ -26,9 +45,12 @@ KEYS = (
     "train:hex8_2p:9",
     "verify:hex8_2p:m",
     "match:hex8_2p:c:8",
+    "tune:hex8_2p:0:0.5,-1e-09",
     "distribute:hex8_2p:m",
+    "import:hex8_2p:f",
+    "rate:hex8_2p",
 )
-BLOBS = (("m",), (), ("b", "c"), ("s", "m"), ("m",), ("c", "m"), ())
+BLOBS = (("m",), (), ("b", "c"), ("s", "m"), ("m",), ("c", "m"), (), (), ("f",), ("t",))
 
 
 def test_there_is_an_example_of_every_job() -> None:
@@ -58,7 +80,7 @@ def test_a_job_names_what_must_be_there_before_it_starts(job: Job, blobs: tuple[
     ("job", "key", "blobs"),
     [
         (
-            Match(variant="hex8_2p", candidate="c", champion="m", first=8, count=4, proof=True),
+            Match(variant="hex8_2p", candidate="c", champion="m", first=8, count=4, purpose="proof"),
             "proof:hex8_2p:c:m:8",
             ("c", "m"),
         ),
@@ -67,8 +89,27 @@ def test_a_job_names_what_must_be_there_before_it_starts(job: Job, blobs: tuple[
             "proof:hex8_2p:c:uct:200:8",
             ("c",),
         ),
+        (
+            Match(variant="hex8_2p", candidate="c", champion="m", first=8, count=4, purpose="review"),
+            "review:hex8_2p:c:m:8",
+            ("c", "m"),
+        ),
+        (
+            Match(
+                variant="hex8_2p",
+                candidate="greedy",
+                baseline="random",
+                first=3,
+                count=4,
+                seed=7,
+                node="n1",
+                purpose="canary",
+            ),
+            "canary:n1:hex8_2p:7:3",
+            (),
+        ),
     ],
-    ids=["proof", "baseline"],
+    ids=["proof", "baseline", "review", "canary"],
 )
 def test_a_match_that_promotes_nobody_has_a_key_of_its_own(job: Match, key: str, blobs: tuple[str, ...]) -> None:
     """So the gate neither waits for it nor cancels it, and a baseline needs no blob."""
@@ -98,8 +139,9 @@ def test_every_kind_is_done_by_somebody() -> None:
     kinds = [job.kind() for job in JOBS]
 
     assert len(set(kinds)) == len(kinds)
-    assert set(kinds) == WORKLOAD_KINDS | NODE_KINDS
+    assert set(kinds) == WORKLOAD_KINDS | NODE_KINDS | CHILD_KINDS
     assert not WORKLOAD_KINDS & NODE_KINDS
+    assert not CHILD_KINDS & (WORKLOAD_KINDS | NODE_KINDS)
     assert set(STAGES) == WORKLOAD_KINDS
 
 
@@ -127,6 +169,13 @@ def test_a_seed_is_a_whole_number_of_63_bits(seed: object) -> None:
         jobs.encode(msgspec.structs.replace(EXAMPLES[0], seed=seed))
 
 
+@pytest.mark.parametrize("vector", [(), (math.nan,), (1.0, math.inf), (0.0,) * 1001])
+def test_a_vector_is_some_finite_numbers(vector: tuple[float, ...]) -> None:
+    """Nothing, too much and what is no number is refused."""
+    with pytest.raises(InvalidWork, match="vector = "):
+        jobs.encode(Tune(variant="hex8_2p", vector=vector))
+
+
 @pytest.mark.parametrize(("job", "field"), [(EXAMPLES[0], "games"), (EXAMPLES[5], "count")], ids=["play", "match"])
 @pytest.mark.parametrize("number", [0, -1, True, 1.5, math.nan])
 def test_a_job_asks_for_a_whole_number_of_things(job: Job, field: str, number: object) -> None:
@@ -152,9 +201,9 @@ def test_a_job_counts_from_0_in_whole_numbers(job: Job, field: str, number: obje
 def test_an_unknown_kind_is_named_with_the_known_ones() -> None:
     """A queue of a later version is unknown, not broken."""
     with pytest.raises(UnknownName) as unknown:
-        jobs.decode("tune", b"{}")
+        jobs.decode("dance", b"{}")
 
-    assert (unknown.value.kind, unknown.value.name) == ("job", "tune")
+    assert (unknown.value.kind, unknown.value.name) == ("job", "dance")
     assert unknown.value.known == tuple(sorted(job.kind() for job in JOBS))
 
 

@@ -61,7 +61,7 @@ def moment(text: str, now: float) -> float:
             return now - float(number) * _UNITS[unit]
         return datetime.fromisoformat(text).timestamp()
     except ValueError as bad:
-        raise InputError(f"--since {text!r:.40} is neither like 90m, 2h, 7d nor like 2026-01-31T12:00") from bad
+        raise InputError(f"the moment {text!r:.40} is neither like 90m, 2h, 7d nor like 2026-01-31T12:00") from bad
 
 
 def fits(envelope: Envelope, asked: Wants) -> bool:

@@ -14,7 +14,7 @@ from ringrift.harness import Cluster
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import told as printable
 from ringrift.kernel.settings import Policy
-from ringrift.pipeline.line import Decision, Line, Stage
+from ringrift.pipeline.line import Decision, Line, Stage, gains
 from ringrift.pipeline.proof import Claim
 from ringrift.pipeline.records import decisions_of, lines
 
@@ -38,6 +38,20 @@ def told(event: Event | Unknown) -> str | None:
             )
         case model.Rejected():
             return f"{event.variant}: candidate {short(event.model)} rejected: {event.reason}"
+        case model.Imported():
+            return f"{event.variant}: {short(event.model)} was imported from {short(event.source)}"
+        case model.RolledBack():
+            return (
+                f"{event.variant}: ROLLED BACK from {short(event.model)} to generation {event.generation}, "
+                f"{short(event.to)}: {event.reason}"
+            )
+        case evaluation.Reviewed():
+            passed = "passed" if event.passed else "FAILED"
+            return f"{event.variant}: review of {short(event.model)} {passed} at {event.elo:+.0f} Elo: {event.reason}"
+        case evaluation.Tried():
+            return (
+                f"{event.variant}: fitness {event.fitness:.3f} of {printable(str(event.vector), SAID_CHARACTERS_MAX)}"
+            )
         case evaluation.VelocityChanged():
             return (
                 f"{event.variant}: {event.trend}, before {event.before}: {event.elo_per_hour:+.0f} Elo an hour "
@@ -57,6 +71,10 @@ def told(event: Event | Unknown) -> str | None:
             return f"daemon {event.daemon} on {event.node} was given up: {event.error}"
         case node.Joined():
             return f"node {event.node} joined as {event.profile}"
+        case node.Quarantined():
+            return f"node {event.node} is quarantined: {event.reason}"
+        case node.Released():
+            return f"node {event.node} may play again"
         case node.Left():
             return f"node {event.node} left"
         case cluster.RoleTaken():
@@ -86,7 +104,8 @@ def share(line: Line, policy: Policy, under_way: Mapping[tuple[str, str], float]
         case Stage.COLLECTING:
             return line.fresh / policy.games_per_export
         case Stage.EVALUATING if line.candidate:
-            return len(line.candidate.blocks) / policy.gate.blocks_max
+            test = line.candidate.challenge
+            return len(test.blocks) / test.gate.blocks_max if test else 0.0
         case Stage.RESTING:
             return 1.0
     return under_way.get((line.variant, JOBS.get(line.stage, "")), 0.0)
@@ -94,10 +113,10 @@ def share(line: Line, policy: Policy, under_way: Mapping[tuple[str, str], float]
 
 def strength(decisions: Sequence[Decision], players: int) -> str:
     """How much stronger than generation 0 the promotions say the champion is, as a sum with rough bounds."""
-    gains = [(one.evidence.score, one.evidence.blocks) for one in decisions if one.promoted and one.evidence]
-    if not gains:
+    gained = gains(decisions, players)
+    if not gained:
         return "—"
-    found = interval.summed(gains, players, CONFIDENCE)
+    found = interval.summed(gained, CONFIDENCE)
     return f"about {found.value:+.0f} ±{found.upper - found.value:.0f}"
 
 

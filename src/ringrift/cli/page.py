@@ -121,7 +121,7 @@ def _decision(one: Decision, players: int, first: float) -> tuple[str, ...]:
     if found is None:
         return (*start, "—", "—", "—", "—", escape(one.reason))
     return (
-        *start, f"{found.score:.3f}", f"{elo(found.score, players):+.0f}", str(found.blocks),
+        *start, f"{found.score:.3f}", f"{elo(found.score, found.scale(players)):+.0f}", str(found.blocks),
         f"{found.llr:.2f} of {found.lower:.2f} … {found.upper:.2f}", escape(one.reason),
     )  # fmt: skip
 

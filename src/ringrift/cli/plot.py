@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from ringrift.evaluation import interval
 from ringrift.kernel.value import Value
-from ringrift.pipeline.line import Decision
+from ringrift.pipeline.line import Decision, gains
 
 WIDTH, HEIGHT = 760, 240
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 12, 34
@@ -25,13 +25,11 @@ class Point(Value):
 
 def points(decisions: Sequence[Decision], players: int) -> list[Point]:
     """One for each decision, oldest first; a rejection leaves strength where it was."""
-    gains: list[tuple[float, int]] = []
     found = []
-    for one in decisions:
-        if one.promoted and one.evidence is not None:
-            gains.append((one.evidence.score, one.evidence.blocks))
-        stands = interval.summed(gains, players, CONFIDENCE)
-        what = f"generation {one.generation} {'promoted' if one.promoted else 'rejected'}, {stands.value:+.0f} Elo"
+    for number, one in enumerate(decisions, start=1):
+        stands = interval.summed(gains(decisions[:number], players), CONFIDENCE)
+        became = "brought back" if one.kind == "rollback" else "promoted" if one.promoted else "rejected"
+        what = f"generation {one.generation} {became}, {stands.value:+.0f} Elo"
         minute = (one.time - decisions[0].time) / 60
         found.append(Point(minute=minute, elo=stands, promoted=one.promoted, label=f"minute {minute:.1f}: {what}"))
     return found

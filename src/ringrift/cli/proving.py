@@ -18,7 +18,7 @@ from ringrift.store.ports import JobRow, Reads, Store
 
 LOOK_SECONDS = 0.5
 EVENTS_MAX, JOBS_MAX = 10_000, 10_000
-ASKERS = ("fill", "pipeline")
+ASKERS = ("fill", "pipeline", "trust")
 """Daemons that ask for work.  They read the log, so what happens while they stand still is taken up by the next run."""
 
 Progress = Callable[[float], None]

@@ -122,13 +122,15 @@ def _shown(proof: Sequence[Finding]) -> str:
 
 def _about(line: Line, decisions: Sequence[Decision]) -> str:
     counts = line.counts
-    rejected = sum(not decision.promoted for decision in decisions)
+    rejected = sum(not one.promoted and one.kind != "rollback" for one in decisions)
+    back = sum(one.kind == "rollback" for one in decisions)
     head = (
         f"{line.variant}: {line.stage}, champion {short(line.champion)} of generation {line.generation}, "
         f"{line.iteration} promotions, {rejected} rejected, {counts.games} games in {counts.batches} batches"
+        + (f", {back} ROLLED BACK" if back else "")
         + (f", {counts.lost} batches LOST" if counts.lost else "")
     )
-    rows = [_row(line, decision) for decision in decisions if decision.promoted]
+    rows = [_row(line, decision) for decision in decisions if decision.promoted or decision.kind == "rollback"]
     return head + "\n" + table(("  generation", "model", "over", "score", "Elo", "blocks", "LLR", "because"), rows)
 
 
@@ -138,6 +140,6 @@ def _row(line: Line, decision: Decision) -> tuple[str, ...]:
     if found is None:
         return (*first, "—", "—", "—", "—", decision.reason)
     return (
-        *first, f"{found.score:.3f}", f"{elo(found.score, line.players):+.0f}", str(found.blocks),
+        *first, f"{found.score:.3f}", f"{elo(found.score, found.scale(line.players)):+.0f}", str(found.blocks),
         f"{found.llr:.2f} of {found.upper:.2f}", decision.reason,
     )  # fmt: skip

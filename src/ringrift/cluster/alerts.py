@@ -14,6 +14,8 @@ from ringrift.kernel.value import Value
 from ringrift.store.ports import Put, Reads, Tx
 
 KIND = "alert"
+REGRESSIONS = {"minor": "minor", "moderate": "warning", "severe": "severe", "critical": "critical"}
+"""What a loss of strength is called → the level of its alert."""
 LEVELS = ("info", "minor", "warning", "severe", "critical")
 OPEN_MAX = 1000
 """Alerts that may be open; what comes beyond is counted in one alert of its own."""
@@ -68,7 +70,8 @@ class Settled(Value):
 EVENTS: tuple[type[Event], ...] = (
     daemon.Failed, daemon.Cleared, data.Lost, data.Corrupted, work.Buried, work.PressureChanged, node.Joined, node.Left,
     node.Lost, node.Recovered, health.Changed, letter.Changed, reader.Lapsed, reader.Forgotten, pipeline.Overdue,
-    pipeline.Moved, evaluation.Plateaued, model.Promoted, alert.Raised, alert.Cleared,
+    pipeline.Moved, evaluation.Plateaued, evaluation.Reviewed, model.Promoted, model.RolledBack, alert.Raised,
+    alert.Cleared, node.Quarantined, node.Released,
 )  # fmt: skip
 """Those that open or close an alert."""
 
@@ -80,6 +83,19 @@ def judge(event: Event) -> tuple[Open | Close, ...]:
             return (Open(kind="daemon", subject=f"{event.node}/{event.daemon}", level="severe", detail=event.error),)
         case daemon.Cleared():
             return (Close(kind="daemon", subject=f"{event.node}/{event.daemon}"),)
+        case node.Quarantined():
+            return (Open(kind="quarantine", subject=event.node, level="severe", detail=event.reason),)
+        case node.Released():
+            return (Close(kind="quarantine", subject=event.node),)
+        case model.RolledBack():
+            back = f"went back from {event.model[:12]} to {event.to[:12]}: {event.reason}"
+            return (
+                Open(
+                    kind="regression", subject=event.variant, level=REGRESSIONS.get(event.level, "warning"), detail=back
+                ),
+            )
+        case evaluation.Reviewed(passed=True):
+            return (Close(kind="regression", subject=event.variant),)
         case node.Lost():
             silent = f"not heard of for {event.seconds:g} s"
             return (Open(kind="node_lost", subject=event.node, level="warning", detail=silent),)

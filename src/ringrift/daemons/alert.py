@@ -26,5 +26,5 @@ async def alert(event: Event, envelope: Envelope, tx: Tx, *, scribe: Scribe) -> 
 
 SPEC = Daemon(
     name="alert", run=alert, on=alerts.EVENTS, role="alert", after=("elect",),
-    profiles=frozenset({"coordinator", "full"}),
+    profiles=frozenset({"coordinator", "full"}), category="health",
 )  # fmt: skip

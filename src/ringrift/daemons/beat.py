@@ -23,4 +23,4 @@ async def beat(
         activity.status = Status[changed.status.upper()]
 
 
-SPEC = Daemon(name="beat", run=beat, every="cluster.beat_seconds")
+SPEC = Daemon(name="beat", run=beat, every="cluster.beat_seconds", category="core", critical=True)

@@ -10,5 +10,11 @@ async def elect(*, roles: Roles) -> None:
 
 
 SPEC = Daemon(
-    name="elect", run=elect, every="cluster.elect_seconds", after=("beat",), profiles=frozenset({"coordinator", "full"})
+    name="elect",
+    run=elect,
+    every="cluster.elect_seconds",
+    after=("beat",),
+    profiles=frozenset({"coordinator", "full"}),
+    category="core",
+    critical=True,
 )

@@ -45,4 +45,5 @@ SPEC = Daemon(
     role="fill",
     after=("pipeline",),
     profiles=frozenset({"coordinator", "full"}),
+    category="training",
 )  # fmt: skip

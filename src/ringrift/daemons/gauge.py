@@ -27,5 +27,5 @@ async def gauge(*, store: Store, scribe: Scribe, roles: Roles) -> None:
 
 SPEC = Daemon(
     name="gauge", run=gauge, every="work.gauge_seconds", role="gauge", after=("elect",),
-    profiles=frozenset({"coordinator", "full"}),
+    profiles=frozenset({"coordinator", "full"}), category="resources",
 )  # fmt: skip

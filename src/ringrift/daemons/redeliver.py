@@ -20,5 +20,5 @@ async def redeliver(
 
 SPEC = Daemon(
     name="redeliver", run=redeliver, every="bus.redeliver_seconds", role="redeliver", after=("elect",),
-    profiles=frozenset({"coordinator", "full"}),
+    profiles=frozenset({"coordinator", "full"}), category="core",
 )  # fmt: skip

@@ -40,5 +40,5 @@ async def replicate(
 
 SPEC = Daemon(
     name="replicate", run=replicate, every="replicas.every_seconds", role="replicate", after=("elect",),
-    profiles=frozenset({"coordinator", "full"}),
+    profiles=frozenset({"coordinator", "full"}), category="sync",
 )  # fmt: skip

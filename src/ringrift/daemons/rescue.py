@@ -39,5 +39,5 @@ async def rescue(
 
 SPEC = Daemon(
     name="rescue", run=rescue, every="work.rescue_seconds", role="rescue", after=("elect",),
-    profiles=frozenset({"coordinator", "full"}),
+    profiles=frozenset({"coordinator", "full"}), category="resources",
 )  # fmt: skip

@@ -52,4 +52,6 @@ async def _compact(store: Store, keep: int) -> None:
                 break
 
 
-SPEC = Daemon(name="sweep", run=sweep, every="sweep.every_seconds", after=("beat",), seconds_max=600.0)
+SPEC = Daemon(
+    name="sweep", run=sweep, every="sweep.every_seconds", after=("beat",), seconds_max=600.0, category="resources"
+)

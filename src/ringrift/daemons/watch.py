@@ -60,5 +60,5 @@ async def _overdue(tx: Tx, now: float, limits: StageLimits) -> list[Overdue]:
 
 SPEC = Daemon(
     name="watch", run=watch, every="cluster.watch_seconds", role="watch", after=("elect",),
-    profiles=frozenset({"coordinator", "full"}),
+    profiles=frozenset({"coordinator", "full"}), category="health",
 )  # fmt: skip

@@ -12,4 +12,13 @@ async def work(*, runner: Runner, alive: Callable[[], None]) -> None:
 
 
 # Stopping takes as long as the grace period of the jobs, an hour at most, and a little longer to give the rest back.
-SPEC = Daemon(name="work", run=work, serve=True, after=("pipeline",), seconds_max=1800.0, stop_seconds_max=3700.0)
+SPEC = Daemon(
+    name="work",
+    run=work,
+    serve=True,
+    after=("pipeline",),
+    seconds_max=1800.0,
+    stop_seconds_max=3700.0,
+    category="core",
+    critical=True,
+)

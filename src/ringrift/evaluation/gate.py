@@ -1,28 +1,42 @@
-"""Gate: the sequential test that promotes, as a pure function of block means in dispatch order.
+"""Gate: the sequential test that promotes, as a pure function of block scores in dispatch order.
 
-GSPRT on block means with the normal approximation: with n blocks of mean x̄ and variance v,
+GSPRT on block scores with the variance v that the blocks themselves show: with n blocks of mean x,
 
-    LLR = n (s1 - s0) (2 x̄ - s0 - s1) / (2 v)
+    LLR = n (s1 - s0) (2 x - s0 - s1) / (2 v)
 
-where s0 and s1 are the expected scores at the two Elo bounds on the Plackett–Luce scale for *players* seats.
-The walk stops at the first prefix that crosses a bound, so that more blocks can never change a decision.
+where s0 and s1 are the expected scores at the two Elo bounds.  It is compared with Wald's bounds, drawn in by the mean
+overshoot of such a walk.  The walk stops at the first prefix that crosses one: more blocks never change a decision.
+
+A score is a *rank score*, 1 for the first place and 0 for the last, which is the mean over opponents of having beaten
+them; or, where only winners are known, the share of first place.  On the Plackett-Luce scale two seats compare as in
+Bradley and Terry's model, however many others play: the rank score of equals is 1/2 for 2, 3 and 4 players.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import islice
 
 from ringrift.kernel.settings import Gate
 from ringrift.kernel.value import Value
 
-PRIOR_BLOCKS = 4
-"""Blocks' worth of a plain coin's variance: keeps the first few equal results from looking like certainty."""
+CAUTION_BLOCKS = 8
+"""Blocks' worth of plain variance added to what was seen: a variance that looks too small by chance promotes by chance.
 
-
+Chosen by error rates: with 4 more equal candidates pass than alpha says, with 8 fewer (docs/why/promotion.md).
+"""
+OVERSHOOT = 0.583
+"""Of a step's deviation: how far a walk with normal steps lies beyond a bound when it has crossed it (Siegmund)."""
+DRAWN_SHARE_MAX = 0.5
+"""Of a bound: no more than this is drawn in, however large the steps are."""
 ELO_MAX = 800.0
+ABOVE = "likelihood ratio above the upper bound"
+BELOW = "likelihood ratio below the lower bound"
+BETWEEN = "likelihood ratio between the bounds"
+CAPPED = "undecided at the most blocks allowed"
 
 
 class Outcome(Value):
-    """What the test says: *decided* is None while it goes on."""
+    """What the test says: *decided* is None while it goes on; *lower* and *upper* are the bounds in force."""
 
     decided: bool | None
     blocks: int
@@ -34,7 +48,10 @@ class Outcome(Value):
 
 
 def expected(elo: float, players: int) -> float:
-    """The expected score of one seat that is *elo* stronger than its *players* - 1 equal opponents."""
+    """The expected share of first place of one seat that is *elo* stronger than its *players* - 1 equal opponents.
+
+    With two players it is the expected rank score, for every number of players.
+    """
     return 1.0 / (1.0 + (players - 1) * math.pow(10.0, -elo / 400.0))
 
 
@@ -48,35 +65,55 @@ def elo(score: float, players: int) -> float:
 
 
 def bounds(gate: Gate) -> tuple[float, float]:
-    """The lower and upper bound of the log likelihood ratio for the stated error rates."""
+    """Wald's lower and upper bound of the log likelihood ratio for the stated error rates."""
     return math.log(gate.beta / (1.0 - gate.alpha)), math.log((1.0 - gate.beta) / gate.alpha)
 
 
-def judge(scores: Sequence[float], players: int, gate: Gate) -> Outcome:
-    """Decide on block means *scores* in dispatch order.  Undecided at the cap is a rejection."""
-    s0, s1 = expected(gate.elo_0, players), expected(gate.elo_1, players)
+def plain(players: int, *, ranked: bool) -> float:
+    """The variance of a block's score if its games were independent and all players equal."""
+    one = (players + 1) / (12.0 * (players - 1)) if ranked else (players - 1) / players**2
+    return one / players
+
+
+def judge(scores: Iterable[float], players: int, gate: Gate, *, ranked: bool = False) -> Outcome:
+    """Decide on block *scores* in dispatch order; undecided at the cap is a rejection.
+
+    With *ranked* they are rank scores, else shares of first place.  Scores behind the decision are not looked at.
+    """
+    scale = 2 if ranked else players
+    s0, s1 = expected(gate.elo_0, scale), expected(gate.elo_1, scale)
+    both, gap, chance = s0 + s1, s1 - s0, plain(players, ranked=ranked)
     lower, upper = bounds(gate)
-    coin = s0 * (1.0 - s0) / players  # variance of a block mean if every seat were an independent coin
-    total = squares = llr = 0.0
-    for count, score in enumerate(scores[: gate.blocks_max], start=1):
+    added, blocks_min = CAUTION_BLOCKS * chance, gate.blocks_min
+    # Between the bounds drawn in as far as they ever are nothing is decided, and there the walk spends its time.
+    low, high = lower * (1.0 - DRAWN_SHARE_MAX), upper * (1.0 - DRAWN_SHARE_MAX)
+    count, total, squares, llr, variance = 0, 0.0, 0.0, 0.0, chance
+    for count, score in enumerate(islice(scores, gate.blocks_max), start=1):
         total += score
         squares += score * score
-        mean = total / count
-        variance = (squares - count * mean * mean + PRIOR_BLOCKS * coin) / (count + PRIOR_BLOCKS - 1)
-        llr = count * (s1 - s0) * (2.0 * mean - s0 - s1) / (2.0 * max(variance, 1e-9))
-        if count >= gate.blocks_min and (llr >= upper or llr <= lower):
-            rule = (
-                "likelihood ratio above the upper bound" if llr >= upper else "likelihood ratio below the lower bound"
-            )
-            return _outcome(llr >= upper, count, mean, llr, lower, upper, rule)
-    count = min(len(scores), gate.blocks_max)
-    mean = total / count if count else 0.0
+        seen = squares / count - (total / count) ** 2
+        # Caution makes it no larger than plain variance, unless the blocks themselves do.
+        variance = min(seen + added / count, max(seen, chance))
+        llr = gap * (2.0 * total - count * both) / (2.0 * variance)
+        if low < llr < high or count < blocks_min:
+            continue
+        drawn = _drawn(lower, upper, gap / math.sqrt(variance))
+        if not drawn[0] < llr < drawn[1]:
+            return _outcome(llr >= drawn[1], count, total, llr, drawn, ABOVE if llr >= drawn[1] else BELOW)
+    drawn = _drawn(lower, upper, gap / math.sqrt(variance))
     if count >= gate.blocks_max:
-        return _outcome(False, count, mean, llr, lower, upper, "undecided at the most blocks allowed")
-    return _outcome(None, count, mean, llr, lower, upper, "likelihood ratio between the bounds")
+        return _outcome(False, count, total, llr, drawn, CAPPED)
+    return _outcome(None, count, total, llr, drawn, BETWEEN)
+
+
+def _drawn(lower: float, upper: float, step: float) -> tuple[float, float]:
+    """The bounds drawn in by the overshoot of a walk whose steps have the deviation *step*."""
+    overshoot = OVERSHOOT * step
+    return lower + min(overshoot, -lower * DRAWN_SHARE_MAX), upper - min(overshoot, upper * DRAWN_SHARE_MAX)
 
 
 def _outcome(
-    decided: bool | None, blocks: int, score: float, llr: float, lower: float, upper: float, rule: str
+    decided: bool | None, count: int, total: float, llr: float, drawn: tuple[float, float], rule: str
 ) -> Outcome:
-    return Outcome(decided=decided, blocks=blocks, score=score, llr=llr, lower=lower, upper=upper, rule=rule)
+    score = total / count if count else 0.0
+    return Outcome(decided=decided, blocks=count, score=score, llr=llr, lower=drawn[0], upper=drawn[1], rule=rule)

@@ -9,9 +9,11 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 
-from ringrift.evaluation.gate import PRIOR_BLOCKS, elo
+from ringrift.evaluation.gate import elo
 from ringrift.kernel.value import Value
 
+PRIOR_BLOCKS = 4
+"""Blocks' worth of a plain coin's variance that are taken for seen."""
 BLOCKS_MIN = 8
 """Below it nothing is claimed: the expansion of Student's t is not exact there, and who rests a claim on less errs."""
 _NORMAL = NormalDist()
@@ -64,14 +66,14 @@ def in_elo(score: Interval, players: int) -> Interval:
     return Interval(value=elo(score.value, players), lower=elo(score.lower, players), upper=elo(score.upper, players))
 
 
-def summed(gains: Iterable[tuple[float, int]], players: int, confidence: float) -> Interval:
-    """The Elo that promotions add up to, each given as (score, blocks) of its match.
+def summed(gains: Iterable[tuple[float, int, int]], confidence: float) -> Interval:
+    """The Elo that promotions add up to, each given as (score, blocks, players of the score's scale) of its match.
 
     Rough, and rather too high: each test stopped when its result looked good, and Elo of one step need not add to the
     next.  It says how far a line has come while it runs; what was gained is what the proof says.
     """
     total = variance = 0.0
-    for score, blocks in gains:
+    for score, blocks, players in gains:
         total += elo(score, players)
         # Laplace's rule keeps a score of 0 or 1 from looking certain.
         inner = (score * blocks + 1.0) / (blocks + 2.0)

@@ -38,12 +38,17 @@ EVENTS: tuple[type[Event], ...] = (
     data.Exported,
     training.Finished,
     evaluation.BlocksPlayed,
+    evaluation.Tried,
     evaluation.Finished,
+    evaluation.Reviewed,
+    evaluation.Rated,
     evaluation.VelocityChanged,
     evaluation.Plateaued,
     model.Verified,
+    model.Imported,
     model.Promoted,
     model.Rejected,
+    model.RolledBack,
     model.Distributed,
     work.Enqueued,
     work.Started,
@@ -57,6 +62,9 @@ EVENTS: tuple[type[Event], ...] = (
     node.Left,
     node.Lost,
     node.Recovered,
+    node.CanaryPlayed,
+    node.Quarantined,
+    node.Released,
     cluster.RoleTaken,
     daemon.Started,
     daemon.Stopped,
@@ -74,15 +82,17 @@ EVENTS: tuple[type[Event], ...] = (
 # Said for people: shown by `ringrift status`, `ringrift events` and the live view of `ringrift run`; no part of ours
 # reacts to them.
 FOR_PEOPLE: frozenset[type[Event]] = frozenset({
-    cluster.RoleTaken, custom.Said, evaluation.VelocityChanged, model.Rejected, work.Enqueued, work.Rescued,
+    cluster.RoleTaken, custom.Said, evaluation.Tried, evaluation.VelocityChanged, model.Imported, model.Rejected,
+    work.Enqueued, work.Rescued,
 })  # fmt: skip
 
 # What the loop acts on or what decisions rest on.  It counts only from work under a lease and from the loop itself:
 # whoever says it from outside, by name, is heard by those who listen to that name and moves nothing.
 EVIDENCE: frozenset[type[Event]] = frozenset({
     selfplay.BatchFinished, data.Synced, data.Lost, data.Exported, training.Finished, evaluation.BlocksPlayed,
-    evaluation.Finished, model.Verified, model.Promoted, model.Rejected, model.Distributed, work.Buried,
-    work.PressureChanged, pipeline.Moved,
+    evaluation.Finished, evaluation.Reviewed, evaluation.Rated, model.Verified, model.Imported, model.Promoted,
+    model.Rejected, model.RolledBack, model.Distributed, work.Buried,
+    work.PressureChanged, pipeline.Moved, node.CanaryPlayed, node.Quarantined, node.Released,
 })  # fmt: skip
 
 _BY_NAME = {event.name(): event for event in EVENTS}

@@ -13,12 +13,29 @@ class Evidence(Value):
     lower: float
     upper: float
     rule: str
+    ranked: bool = False
+    """Whether the score is a rank score: then its scale is that of two players, however many there are."""
+    alpha: float = 0.0
+    """The chance of passing by luck that the error budget gave this test; 0 where there was none."""
+
+    def scale(self, players: int) -> int:
+        """The number of players whose scale the score has."""
+        return 2 if self.ranked else players
 
 
 class Verified(LineEvent, tag="model.verified"):
     """Hash, format and weights of a model were checked, and it can be used."""
 
     model: str
+    node: str
+
+
+class Imported(LineEvent, tag="model.imported"):
+    """A model that comes from elsewhere was taken in and checked.  It is nobody's champion by that."""
+
+    model: str
+    source: str
+    """The blob of the file that it came in."""
     node: str
 
 
@@ -36,6 +53,19 @@ class Rejected(LineEvent, tag="model.rejected"):
 
     model: str
     reason: str
+    evidence: Evidence | None = None
+
+
+class RolledBack(LineEvent, tag="model.rolled_back"):
+    """The line went back from *model* to an earlier champion."""
+
+    model: str
+    to: str
+    generation: int
+    """Of the one it went back to."""
+    reason: str
+    level: str = ""
+    """How bad it was, if evidence says: minor, moderate, severe or critical."""
     evidence: Evidence | None = None
 
 

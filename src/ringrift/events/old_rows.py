@@ -80,7 +80,8 @@ TABLE: tuple[tuple[Row, tuple[str, ...]], ...] = (
     _to(training.Finished, "TRAINING_COMPLETED TRAINING_EARLY_STOPPED"),
     # A candidate is a model that may be matched against the champion, and that begins when it has been verified.  At
     # the end of training nobody has looked at it yet.
-    _to(model.Verified, "PROMOTION_CANDIDATE MODEL_IMPORTED"),
+    _to(model.Verified, "PROMOTION_CANDIDATE"),
+    _to(model.Imported, "MODEL_IMPORTED"),
     _to(evaluation.Finished, """EVALUATION_COMPLETED=EVALUATION_RESULT ELO_UPDATED ELO_SIGNIFICANT_CHANGE
         HEAD_TO_HEAD_COMPLETED HARNESS_EVALUATION_COMPLETED MULTI_HARNESS_EVALUATION_COMPLETED MODEL_HARNESS_EVALUATED
         COMPREHENSIVE_EVALUATION_COMPLETED OWC_MODEL_EVALUATION_COMPLETED TOURNAMENT_COMPLETED

@@ -8,7 +8,8 @@ RingriftError
 ├── DeliveryError     TimedOut
 ├── SupervisionError  Unbound · GaveUp
 ├── WorkError         JobFailed · ChildDied
-├── InputError        InvalidPayload · TooLarge · TooDeep · InvalidId · IdConflict · InvalidWork · LoopDetected
+├── InputError        InvalidPayload · TooLarge · TooDeep · InvalidId · IdConflict · InvalidWork ·
+│                     IllegalTransition · Unranked · LoopDetected
 ├── Backpressure
 ├── UnknownName       event, job, daemon, variant, workload, setting
 ├── MissingExtra
@@ -224,6 +225,23 @@ class InvalidWork(InputError):
     def __init__(self, field: str, value: object, limit: str) -> None:
         self.field, self.value, self.limit = field, value, limit
         super().__init__(f"job field {field} = {value!r} is out of range ({limit})")
+
+
+class IllegalTransition(InputError):
+    """A model cannot go from where it stands to where somebody wants it."""
+
+    def __init__(self, model: str, before: str, state: str, allowed: Sequence[str]) -> None:
+        self.model, self.before, self.state, self.allowed = model, before, state, tuple(allowed)
+        follows = ", ".join(self.allowed) or "nothing"
+        super().__init__(f"model {model[:12]} is {before} and cannot become {state}: what may follow is {follows}")
+
+
+class Unranked(InputError):
+    """The scores of a block are no rank scores."""
+
+    def __init__(self, scores: Sequence[float]) -> None:
+        self.scores = tuple(scores)
+        super().__init__(f"{self.scores} are not rank scores: each is the share of opponents beaten, ties as halves")
 
 
 class LoopDetected(InputError):

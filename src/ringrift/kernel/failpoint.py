@@ -25,6 +25,8 @@ NAMES: tuple[str, ...] = (
     "sync.after_copy",
     "pipeline.before_step",
     "pipeline.after_step",
+    "point.before_link",
+    "point.after_link",
 )
 
 _armed: dict[str, int] = {}

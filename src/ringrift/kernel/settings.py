@@ -15,6 +15,8 @@ from ringrift.kernel.errors import InvalidId, SettingsError, UnknownName, within
 from ringrift.kernel.ids import check_id
 from ringrift.kernel.value import Value
 
+LEAD_MAX = 9
+"""Less than what lies between the stages of a line and what is urgent."""
 PROFILES = ("coordinator", "training_node", "ephemeral", "selfplay", "minimal", "full")
 
 
@@ -142,14 +144,18 @@ class WorkSettings(Value, forbid_unknown_fields=True):
 
 
 class Gate(Value, forbid_unknown_fields=True):
-    """Bounds of the sequential test that promotes: H0 = *elo_0*, H1 = *elo_1*, in Elo of the candidate."""
+    """Bounds of the sequential test that promotes: H0 = *elo_0*, H1 = *elo_1*, in Elo of the candidate.
+
+    *alpha* is the chance that H0 passes, *beta* the chance that H1 does not; undecided at *blocks_max* does not pass.
+    """
 
     elo_0: float = 0.0
     elo_1: float = 35.0
     alpha: float = 0.05
     beta: float = 0.05
     blocks_min: int = 16
-    blocks_max: int = 400
+    blocks_max: int = 1000
+    """Four times the blocks that two players need on average: of true candidates 1 in 200 is undecided there."""
 
     def __post_init__(self) -> None:
         within("policy.gate.elo_0", self.elo_0, -1000, 1000)
@@ -160,6 +166,37 @@ class Gate(Value, forbid_unknown_fields=True):
         within("policy.gate.blocks_max", self.blocks_max, self.blocks_min, 100_000)
         if self.elo_1 <= self.elo_0:
             raise SettingsError("policy.gate.elo_1", self.elo_1, f"must be above elo_0 = {self.elo_0:g}")
+
+    @classmethod
+    def improvement(cls) -> "Gate":
+        """Is it stronger?  The gate before a promotion: 5 % of equal candidates pass, 95 % of those 35 Elo stronger."""
+        return cls()
+
+    @classmethod
+    def non_regression(cls) -> "Gate":
+        """Is it no weaker?  5 % of those 20 Elo weaker pass, 95 % of equal ones."""
+        return cls(elo_0=-20.0, elo_1=0.0, blocks_max=3200)
+
+    @classmethod
+    def anti_disaster(cls) -> "Gate":
+        """Is it not broken?  Cheap and asked all the time, so only 1 % of sound models raise an alarm.
+
+        Of those 50 Elo weaker 5 % pass.
+        """
+        return cls(elo_0=-50.0, elo_1=0.0, beta=0.01, blocks_max=800)
+
+
+class Budget(Value, forbid_unknown_fields=True):
+    """How many of a run's promotions may be false: the error budget over all its candidate tests."""
+
+    share: float = 0.10
+    """Of the promotions of a run, as expected: those of candidates that are no stronger."""
+    start: float = 0.5
+    """The part of the share that is there before the first promotion; the first one brings the rest."""
+
+    def __post_init__(self) -> None:
+        within("policy.budget.share", self.share, 1e-4, 0.5)
+        within("policy.budget.start", self.start, 0.01, 1)
 
 
 class StageLimits(Value, forbid_unknown_fields=True):
@@ -195,14 +232,31 @@ class Policy(Value, forbid_unknown_fields=True):
     blocks_per_job: int = 8
     match_jobs_open: int = 4
     gate: Gate = Gate()
+    budget: Budget = Budget()
+    review: Gate = Gate.anti_disaster()
+    """What the champion is judged by when it is tested against an earlier one."""
+    review_promotions: int = 4
+    """After every so many promotions the champion is tested against the one before them; 0 = never."""
     iterations_max: int | None = None
     """Promotions after which a line rests; None = never."""
     stages: StageLimits = StageLimits()
     plateau_rejections: int = 8
     """Candidates rejected in a row after which a line is said to be on a plateau."""
+    rate_seconds: float = 5.0
+    """Between looks for lines whose ratings are due to be computed again."""
+    ladder_seconds: float = 3600.0
+    """Between two rounds of matches that only make ratings more certain; 0 = none."""
+    ladder_blocks: int = 64
+    """Blocks of one such round."""
+    lead: int = 0
+    """How far the Export and Train jobs of a line go before those of others; feedback sets it by their urgency."""
     seed: int = 0
 
     def __post_init__(self) -> None:
+        within("policy.rate_seconds", self.rate_seconds, 0.05, 86_400)
+        within("policy.ladder_seconds", self.ladder_seconds, 0, 365 * 86_400)
+        within("policy.ladder_blocks", self.ladder_blocks, 1, 10_000)
+        within("policy.lead", self.lead, 0, LEAD_MAX)
         within("policy.games_per_batch", self.games_per_batch, 1, 1e6)
         within("policy.games_per_export", self.games_per_export, 1, 1e9)
         within("policy.window_batches_max", self.window_batches_max, 1, 256)
@@ -210,6 +264,7 @@ class Policy(Value, forbid_unknown_fields=True):
         within("policy.blocks_per_job", self.blocks_per_job, 1, 256)  # their scores must fit into one event
         within("policy.match_jobs_open", self.match_jobs_open, 1, 1000)
         within("policy.plateau_rejections", self.plateau_rejections, 2, 10_000)
+        within("policy.review_promotions", self.review_promotions, 0, 8)  # of so many a line keeps the weights
         if self.iterations_max is not None:
             within("policy.iterations_max", self.iterations_max, 1, 1e9)
         if len(set(self.variants)) != len(self.variants):

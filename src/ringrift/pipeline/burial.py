@@ -6,7 +6,8 @@ from ringrift.jobs import Verify
 from ringrift.kernel.settings import Policy
 from ringrift.pipeline import challenge
 from ringrift.pipeline.line import Batch, Line, Stage
-from ringrift.pipeline.moves import collect, copy_games, reject, start
+from ringrift.pipeline.models import Change, State
+from ringrift.pipeline.moves import collect, copy_games, reject, review_keys, start
 from ringrift.pipeline.step import Step, changed, with_more
 
 COPY_ROUNDS_MAX = 50
@@ -70,13 +71,14 @@ def _awaited(line: Line, event: work.Buried) -> bool:
 def _uncopied(line: Line, batch: Batch, event: work.Buried) -> Step:
     """A batch without its copies: lost if no copy is left, else it is tried again, for it may be there still."""
     if event.blob == batch.blob or batch.rounds >= COPY_ROUNDS_MAX:
-        return _lost(line, batch, event.error)
+        return lost(line, batch, event.error)
     again = changed(batch, rounds=batch.rounds + 1)
     line = changed(line, pending=tuple(again if one is batch else one for one in line.pending))
     return Step(line=line, jobs=(copy_games(line, batch.blob),))
 
 
-def _lost(line: Line, batch: Batch, reason: str) -> Step:
+def lost(line: Line, batch: Batch, reason: str) -> Step:
+    """A batch that waits for its copies is given up."""
     counts = changed(line.counts, lost=line.counts.lost + 1, games_lost=line.counts.games_lost + batch.games)
     line = changed(line, pending=tuple(b for b in line.pending if b is not batch), counts=counts)
     return Step(line=line, events=(data.Lost(variant=line.variant, blob=batch.blob, reason=reason),))
@@ -94,10 +96,19 @@ def _champion_lost(line: Line, reason: str, policy: Policy, at: float) -> Step:
     """No copy of the champion is left anywhere: go back to the one before it, or to generation 0."""
     assert line.champion is not None
     said = data.Lost(variant=line.variant, blob=line.champion, reason=reason)
-    cancel = challenge.keys(line.variant, line.candidate.model) if line.candidate else None
-    if line.previous is None:
+    cancel = review_keys(line.variant, line.champion, line.review)
+    changes = [Change(model=line.champion, generation=line.generation, state=State.LOST)]
+    if line.candidate is not None:
+        cancel += (challenge.keys(line.variant, line.candidate.model),)
+        given_up = line.candidate
+        changes.append(Change(model=given_up.model, generation=given_up.generation, state=State.REJECTED))
+    if not line.ancestors:
         step = start(line, policy, at)
     else:
-        line = changed(line, champion=line.previous, generation=line.generation - 1, previous=None)
+        *earlier, last = line.ancestors
+        changes.append(Change(model=last.model, generation=last.generation, state=State.CHAMPION))
+        line = changed(
+            line, champion=last.model, generation=last.generation, ancestors=tuple(earlier), review=None, candidate=None
+        )
         step = collect(line, policy, at)
-    return with_more(step, events=(said,), cancel=cancel)
+    return with_more(step, events=(said,), models=tuple(changes), cancel=cancel)

@@ -6,7 +6,8 @@ from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.events import data, model
 from ringrift.jobs import Distribute, Job, Sync
 from ringrift.kernel.errors import JobFailed, NodeAway, NoRoom, TransferError
-from ringrift.kernel.settings import Replicas
+from ringrift.kernel.settings import Replicas, WorkSettings
+from ringrift.pipeline import lineage
 from ringrift.sync import ledger
 from ringrift.sync.plan import Place, targets
 from ringrift.sync.transfer import Transfer
@@ -19,8 +20,11 @@ from ringrift.workload.api import JobResult
 class Porter:
     """Moves files for one node."""
 
-    def __init__(self, node: NodeRecord, transfer: Transfer, roster: Roster, replicas: Replicas) -> None:
+    def __init__(
+        self, node: NodeRecord, transfer: Transfer, roster: Roster, replicas: Replicas, work: WorkSettings
+    ) -> None:
         self._node, self._transfer, self._roster, self._replicas = node, transfer, roster, replicas
+        self._work = work
 
     async def move(self, job: Job, moved: Callable[[], None]) -> Made:
         """Do a Sync or Distribute job; *moved* is called whenever bytes have moved.  Raises NoRoute."""
@@ -70,7 +74,9 @@ class Porter:
         return Made(
             events=to_events(job, result, self._node.id, self._node.ephemeral),
             records=tuple(ledger.holding(blob, self._node.id) for blob in outputs),
-            links=tuple((blob, parent) for blob in outputs for parent in job.blobs),
+            # A file of our own format is imported as it is: then it is its own model, and no parent of itself.
+            links=tuple((blob, one) for blob in outputs for one in job.blobs if one not in (*result.refused, blob)),
+            origins=lineage.origins(job, result, node=self._node.id, work=self._work, version=result.version),
         )
 
 

@@ -1,13 +1,17 @@
 """Line: what the loop remembers of one variant, and what must always be true of it."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
-from ringrift.events.evaluation import Played
+from ringrift.evaluation.blocks import Block
 from ringrift.events.model import Evidence
+from ringrift.kernel.settings import Gate
 from ringrift.kernel.value import Value
 
 KIND = "line"
-DECISION = "decision"
+DECISION, EVIDENCE = "decision", "evidence"
+ANCESTORS_MAX = 8
+"""Earlier champions that a line can go back to, and that are kept for it."""
 
 
 class Stage(StrEnum):
@@ -33,6 +37,20 @@ class Batch(Value):
     games: int
     rounds: int = 0
     """How often its copy has been given up and asked for again."""
+    node: str = ""
+    """Who played it."""
+
+
+class Challenge(Value):
+    """A sequential test between two models: what it is judged by, which blocks were asked for and what came of them."""
+
+    opponent: str
+    gate: Gate
+    """With the alpha that the error budget gave it when it began."""
+    seed: int
+    dispatched: int = 0
+    """Blocks asked for so far."""
+    blocks: tuple[Block, ...] = ()
 
 
 class Candidate(Value):
@@ -42,9 +60,22 @@ class Candidate(Value):
     generation: int
     copied: bool = False
     verified: bool = False
-    dispatched: int = 0
-    """Blocks asked for so far."""
-    blocks: tuple[Played, ...] = ()
+    challenge: Challenge | None = None
+    """Its match against the champion, once it has begun."""
+
+
+class Review(Value):
+    """A test of the champion itself: whether it is still as strong as one before it."""
+
+    reason: str
+    challenge: Challenge
+
+
+class Ancestor(Value):
+    """An earlier champion."""
+
+    model: str
+    generation: int
 
 
 class Counts(Value):
@@ -70,7 +101,9 @@ class Line(Value):
     """Promotions on evidence so far."""
     champion: str | None = None
     generation: int = -1
-    previous: str | None = None
+    ancestors: tuple[Ancestor, ...] = ()
+    """Earlier champions, the last one last."""
+    review: Review | None = None
     plays: int = 0
     """Play jobs asked for so far: each gets a seed of its own."""
     tries: int = 0
@@ -87,9 +120,14 @@ class Line(Value):
     candidate: Candidate | None = None
     counts: Counts = Counts()
 
+    @property
+    def previous(self) -> str | None:
+        """The champion before this one, if it is known."""
+        return self.ancestors[-1].model if self.ancestors else None
+
 
 class Decision(Value):
-    """Why a model was or was not promoted.  Kept for ever."""
+    """Why a model was promoted, rejected or rolled back.  Kept for ever."""
 
     variant: str
     model: str
@@ -99,6 +137,27 @@ class Decision(Value):
     time: float
     previous: str | None = None
     evidence: Evidence | None = None
+    kind: str = "promotion"
+    """Or *rollback*: then *model* is the one that the line went back to, and *previous* the one that had to go."""
+    gate: Gate | None = None
+    """What the evidence was judged by."""
+    seed: int = 0
+    """Of the openings of its match."""
+    id: str = ""
+    """Its own; the ids of the blocks that it rests on are kept under it."""
+
+
+def gains(decisions: Iterable[Decision], players: int) -> list[tuple[float, int, int]]:
+    """What each promotion that still stands gained: score, blocks, and the players of the score's scale."""
+    standing: list[tuple[str, tuple[float, int, int]]] = []
+    for decision in decisions:
+        found = decision.evidence
+        if decision.kind == "rollback":
+            while standing and standing[-1][0] != decision.model:
+                standing.pop()
+        elif decision.promoted and found is not None:
+            standing.append((decision.model, (found.score, found.blocks, found.scale(players))))
+    return [gain for _, gain in standing]
 
 
 def check(line: Line) -> None:
@@ -113,15 +172,27 @@ def check(line: Line) -> None:
     assert (line.stage in (Stage.VERIFYING, Stage.EVALUATING)) == (line.candidate is not None)
     if line.stage not in (Stage.STARTING, Stage.VERIFYING):
         assert line.champion is not None
-    if line.candidate is not None:
-        numbers = [block.number for block in line.candidate.blocks]
-        assert numbers == sorted(set(numbers))
-        assert all(number < line.candidate.dispatched for number in numbers)
+    assert len(line.ancestors) <= ANCESTORS_MAX
+    if line.review is not None:
+        assert line.champion is not None
+        _check_blocks(line.review.challenge)
+    if line.candidate is not None and line.candidate.challenge is not None:
+        assert line.stage is Stage.EVALUATING
+        assert line.candidate.challenge.opponent == line.champion
+        _check_blocks(line.candidate.challenge)
+
+
+def _check_blocks(challenge: Challenge) -> None:
+    numbers = [block.number for block in challenge.blocks]
+    assert numbers == sorted(set(numbers))
+    assert all(number < challenge.dispatched for number in numbers)
 
 
 def needed(line: Line) -> dict[str, str]:
     """Blobs that the line still needs copies of, each with its kind."""
-    models = [line.champion, line.previous, line.candidate.model if line.candidate else None]
+    earlier = [ancestor.model for ancestor in line.ancestors]
+    models = [line.champion, *earlier, line.candidate.model if line.candidate else None]
+    models.append(line.review.challenge.opponent if line.review else None)
     wanted = {batch.blob: "games" for batch in line.window}
     if line.samples is not None:
         wanted[line.samples] = "samples"

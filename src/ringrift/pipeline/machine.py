@@ -11,14 +11,18 @@ of turn in ``request``.
 An event out of turn changes nothing, so it does not matter how often or how late one comes.
 """
 
+from ringrift.evaluation import blocks as results
+from ringrift.evaluation.budget import Account, begin, settle
 from ringrift.evaluation.gate import elo
 from ringrift.events import data, evaluation, model, pipeline, selfplay, training, work
 from ringrift.events.base import Event
-from ringrift.jobs import STAGE, URGENT, Sync, Train, Verify
+from ringrift.jobs import STAGE, URGENT, Train
 from ringrift.kernel import variant as variants
+from ringrift.kernel.ids import seed_of
 from ringrift.kernel.settings import Policy
-from ringrift.pipeline import burial, challenge, moves
-from ringrift.pipeline.line import Batch, Candidate, Line, Stage
+from ringrift.pipeline import burial, challenge, moves, review
+from ringrift.pipeline.line import Batch, Candidate, Challenge, Line, Stage
+from ringrift.pipeline.models import Change, State
 from ringrift.pipeline.request import requested
 from ringrift.pipeline.step import Step, changed, gate, move, with_more
 
@@ -30,31 +34,48 @@ def open_line(event: pipeline.Opened, policy: Policy, at: float) -> Step:
     return moves.start(line, policy, at)
 
 
-def advance(line: Line, event: Event, policy: Policy, at: float) -> Step:
-    """The line after *event*, and what that calls for.  Events out of turn change nothing."""
-    step = _follow(line, event, policy, at)
+def advance(line: Line, event: Event, policy: Policy, at: float, account: Account) -> Step:
+    """The line after *event*, and what that calls for.  Events out of turn change nothing.
+
+    *account* is the run's error budget, from which every test of a candidate pays.
+    """
+    return concluded(line, _follow(line, event, policy, at, account), policy, account)
+
+
+def concluded(line: Line, step: Step, policy: Policy, account: Account) -> Step:
+    """*step*, which *line* took, with what follows from every step: a test that ended is settled, a move is told."""
+    if under_way(line) and not under_way(step.line):
+        promoted = step.decision is not None and step.decision.promoted
+        step = changed(step, account=settle(account, policy.budget, promoted=promoted))
     if step.line.stage is line.stage:
         return step
     said = pipeline.Moved(variant=line.variant, stage=step.line.stage, before=line.stage)
     return with_more(step, events=(said,))
 
 
-def _follow(line: Line, event: Event, policy: Policy, at: float) -> Step:
+def under_way(line: Line) -> bool:
+    """Whether a candidate's test has begun and is not decided yet."""
+    return line.candidate is not None and line.candidate.challenge is not None
+
+
+def _follow(line: Line, event: Event, policy: Policy, at: float, account: Account) -> Step:
     match event, line.stage:
         case selfplay.BatchFinished(), _:
             return _played(line, event)
         case data.Synced(kind="games"), _:
             return _kept(line, event.blob, policy, at)
         case data.Synced(kind="model") | model.Verified(), Stage.VERIFYING:
-            return _vouched(line, event, policy, at)
+            return _vouched(line, event, policy, at, account)
         case data.Exported(), Stage.EXPORTING if event.job == line.asked:
             return _exported(line, event, policy, at)
         case training.Finished(), Stage.TRAINING | Stage.STARTING if event.job == line.asked:
-            return _trained(line, event, at)
+            return _trained(line, event, policy, at)
+        case evaluation.BlocksPlayed(), _ if _is_review(line, event):
+            return review.judged(line, event, policy, at)
         case evaluation.BlocksPlayed(), Stage.EVALUATING:
             return _judged(line, event, policy, at)
         case model.Distributed(), Stage.DISTRIBUTING if event.model == line.champion:
-            return moves.collect(line, policy, at)
+            return review.begun_if_due(moves.collect(line, policy, at), policy)
         case work.Buried(), _:
             return burial.buried(line, event, policy, at)
         case pipeline.Opened(), Stage.RESTING:
@@ -71,7 +92,8 @@ def _played(line: Line, event: selfplay.BatchFinished) -> Step:
     if any(batch.blob == event.batch for batch in (*line.pending, *line.window)):
         return Step(line=line)  # the same games again count once
     counts = changed(line.counts, batches=line.counts.batches + 1, games=line.counts.games + event.games)
-    line = changed(line, pending=(*line.pending, Batch(blob=event.batch, games=event.games)), counts=counts)
+    batch = Batch(blob=event.batch, games=event.games, node=event.node)
+    line = changed(line, pending=(*line.pending, batch), counts=counts)
     # An ephemeral node may be gone in a minute; its games go first.
     priority = URGENT if event.ephemeral else STAGE
     return Step(line=line, jobs=(moves.copy_games(line, event.batch, event.node, priority),))
@@ -101,16 +123,13 @@ def _exported(line: Line, event: data.Exported, policy: Policy, at: float) -> St
     return Step(line=line, jobs=(job,), events=said, verdicts=(waits,))
 
 
-def _trained(line: Line, event: training.Finished, at: float) -> Step:
-    candidate = Candidate(model=event.model, generation=event.generation)
-    line = move(line, Stage.VERIFYING, at, candidate=candidate)
-    copy = Sync(variant=line.variant, blob=event.model, kind_of="model", source=event.node, priority=URGENT)
-    vouch = Verify(variant=line.variant, model=event.model, priority=STAGE)
-    waits = gate(Stage.VERIFYING, "copied and checked", 0, 2, at)
-    return Step(line=line, jobs=(copy, vouch), verdicts=(waits,))
+def _trained(line: Line, event: training.Finished, policy: Policy, at: float) -> Step:
+    if event.model == line.champion:
+        return moves.collect(line, policy, at)  # nothing was learnt: there is nobody new to judge
+    return moves.vouch(line, Candidate(model=event.model, generation=event.generation), event.node, at)
 
 
-def _vouched(line: Line, event: Event, policy: Policy, at: float) -> Step:
+def _vouched(line: Line, event: Event, policy: Policy, at: float, account: Account) -> Step:
     """A candidate counts only once it has its copies and somebody has checked it."""
     candidate = line.candidate
     assert candidate is not None
@@ -126,29 +145,45 @@ def _vouched(line: Line, event: Event, policy: Policy, at: float) -> Step:
         return Step(line=line, verdicts=(verdict,))
     if line.champion is None:
         return with_more(moves.promote(line, None, at), verdicts=(verdict,))
-    line = move(line, Stage.EVALUATING, at)
-    line, jobs = challenge.more(line, policy)
-    return Step(line=line, jobs=jobs, verdicts=(verdict, challenge.verdict(line, policy, at)))
+    account, agreed = begin(account, policy.gate)
+    test = Challenge(opponent=line.champion, gate=agreed, seed=seed_of(line.variant, candidate.model))
+    test, jobs = challenge.more(line, candidate.model, test, policy)
+    line = move(line, Stage.EVALUATING, at, candidate=changed(candidate, challenge=test))
+    return Step(
+        line=line, jobs=jobs, account=account,
+        models=(Change(model=candidate.model, generation=candidate.generation, state=State.EVALUATING),),
+        verdicts=(verdict, challenge.verdict(line, Stage.EVALUATING, test, at)),
+    )  # fmt: skip
 
 
 def _judged(line: Line, event: evaluation.BlocksPlayed, policy: Policy, at: float) -> Step:
     candidate = line.candidate
     assert candidate is not None
-    if (event.candidate, event.champion) != (candidate.model, line.champion):
+    if candidate.challenge is None or not challenge.belongs(event, candidate.model, candidate.challenge):
         return Step(line=line)
-    line = changed(line, candidate=challenge.with_blocks(candidate, event.blocks, line.players))
-    outcome = challenge.outcome(line, policy)
-    verdict = challenge.verdict(line, policy, at)
+    test = challenge.with_blocks(candidate.challenge, results.of(event), line.players)
+    line = changed(line, candidate=changed(candidate, challenge=test))
+    outcome = challenge.outcome(test, line.players)
+    verdict = challenge.verdict(line, Stage.EVALUATING, test, at)
     if outcome.decided is None:
-        line, jobs = challenge.more(line, policy)
+        test, jobs = challenge.more(line, candidate.model, test, policy)
+        line = changed(line, candidate=changed(candidate, challenge=test))
         return Step(line=line, jobs=jobs, verdicts=(verdict,))
+    scale = challenge.evidence(outcome, test).scale(line.players)
     said = evaluation.Finished(
         variant=line.variant, candidate=event.candidate, champion=event.champion, blocks=outcome.blocks,
-        score=outcome.score, elo=elo(outcome.score, line.players), promoted=outcome.decided,
+        score=outcome.score, elo=elo(outcome.score, scale), promoted=outcome.decided,
     )  # fmt: skip
-    evidence = challenge.evidence(outcome)
     if outcome.decided:
-        step = moves.promote(line, evidence, at)
+        step = moves.promote(line, outcome, at)
     else:
-        step = moves.reject(line, outcome.rule, evidence, policy, at)
+        step = moves.reject(line, outcome.rule, outcome, policy, at)
     return with_more(step, events=(said,), verdicts=(verdict,))
+
+
+def _is_review(line: Line, event: evaluation.BlocksPlayed) -> bool:
+    return (
+        line.review is not None
+        and line.champion is not None
+        and challenge.belongs(event, line.champion, line.review.challenge)
+    )

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from ringrift.evaluation import blocks as results
 from ringrift.evaluation import interval
-from ringrift.events.evaluation import BlocksPlayed, Played
+from ringrift.evaluation.blocks import Block
+from ringrift.events.evaluation import BlocksPlayed
 from ringrift.jobs import URGENT, Match
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.settings import Policy
@@ -109,8 +110,8 @@ def matches(claim: Claim, seed: int) -> tuple[Match, ...]:
     return tuple(
         Match(
             variant=claim.variant, candidate=claim.model, champion="" if claim.baseline else claim.opponent,
-            baseline=claim.opponent if claim.baseline else "", first=first, count=min(size, end - first), proof=True,
-            plies=OPENING_PLIES, seed=seed_of(seed, "proof", claim.variant), priority=URGENT,
+            baseline=claim.opponent if claim.baseline else "", first=first, count=min(size, end - first),
+            purpose="proof", plies=OPENING_PLIES, seed=seed_of(seed, "proof", claim.variant), priority=URGENT,
         )
         for first in range(claim.first, end, size)
     )  # fmt: skip
@@ -124,7 +125,7 @@ def asked(wanted: Sequence[Claim], seed: int) -> tuple[Match, ...]:
 def judge(claim: Claim, events: Iterable[BlocksPlayed]) -> Finding:
     """What *events* say about *claim*; blocks of other matches change nothing, and the first result of one stands."""
     mine = (event for event in events if _belongs(event, claim))
-    played = results.merged((), (block for event in mine for block in event.blocks if _counts(block, claim)))
+    played = results.merged((), (block for event in mine for block in results.of(event) if _counts(block, claim)))
     score = interval.of_score(results.means(played), claim.players, claim.confidence)
     elo = interval.in_elo(score, claim.players)
     games = len(played) * claim.players
@@ -148,7 +149,7 @@ def _belongs(event: BlocksPlayed, claim: Claim) -> bool:
     return said == (claim.variant, claim.model, claim.opponent)
 
 
-def _counts(block: Played, claim: Claim) -> bool:
+def _counts(block: Block, claim: Claim) -> bool:
     return claim.first <= block.number < claim.first + claim.blocks and len(block.scores) == claim.players
 
 

@@ -6,19 +6,25 @@ import msgspec
 
 from ringrift.bus import trace
 from ringrift.bus.scribe import Scribe
+from ringrift.evaluation.budget import Account, opened
 from ringrift.events import evaluation, model, work
 from ringrift.events.base import Envelope
 from ringrift.jobs import Export, Job, Train
 from ringrift.kernel.ids import Ids
+from ringrift.kernel.settings import Budget
 from ringrift.kernel.verdict import Verdict
-from ringrift.pipeline.line import DECISION, KIND, Decision, Line, check
+from ringrift.pipeline.line import DECISION, EVIDENCE, KIND, Decision, Line, check
+from ringrift.pipeline.matches import BlockRow, by_ids
+from ringrift.pipeline.models import KIND as MODEL
+from ringrift.pipeline.models import Change, Model, become, key
 from ringrift.pipeline.step import Step
 from ringrift.store.ports import Put, Reads, Tx
 from ringrift.work.desk import ask
 
 VERDICT = "verdict"
 LINES_MAX = 1000
-DECISIONS_MAX = 100_000
+DECISIONS_MAX = MODELS_MAX = 100_000
+BUDGET, RUN = "budget", "run"
 ROUND_ENDS = frozenset(event.name() for event in (model.Distributed, evaluation.BlocksPlayed, work.Buried))
 
 
@@ -61,6 +67,35 @@ async def decisions_of(view: Reads, variant: str) -> list[Decision]:
     return sorted((msgspec.json.decode(r.body, type=Decision) for r in found), key=lambda decision: decision.time)
 
 
+async def evidence_of(view: Reads, decision: Decision) -> list[BlockRow]:
+    """Every block that *decision* rests on, by number."""
+    body = (await view.get(EVIDENCE, [decision.id])).get(decision.id)
+    return [] if body is None else await by_ids(view, msgspec.json.decode(body, type=list[str]))
+
+
+async def account_of(view: Reads, budget: Budget) -> Account:
+    """The error budget of the run as it stands."""
+    body = (await view.get(BUDGET, [RUN])).get(RUN)
+    return opened(budget) if body is None else msgspec.json.decode(body, type=Account)
+
+
+async def models_of(view: Reads, variant: str) -> list[Model]:
+    """Every model of *variant* that ever came out of training, the oldest first."""
+    found = await view.find(MODEL, "variant", [variant], MODELS_MAX)
+    return sorted((msgspec.json.decode(r.body, type=Model) for r in found), key=lambda one: (one.generation, one.since))
+
+
+async def _change(tx: Tx, variant: str, changes: Sequence[Change], at: float) -> None:
+    """Let models come to their new states.  Raises IllegalTransition."""
+    ids = [key(variant, change.model) for change in changes]
+    known = {id: msgspec.json.decode(body, type=Model) for id, body in (await tx.get(MODEL, ids)).items()}
+    for id, change in zip(ids, changes, strict=True):
+        known[id] = become(known.get(id), variant, change, at)
+    await tx.put([
+        Put(kind=MODEL, id=id, body=msgspec.json.encode(one), index={"variant": variant}) for id, one in known.items()
+    ])  # fmt: skip
+
+
 def begins_round(jobs: Sequence[Job], cause: Envelope) -> bool:
     """Whether *jobs* begin another round of the loop because the last one has ended.
 
@@ -74,13 +109,20 @@ async def carry_out(tx: Tx, step: Step, cause: Envelope, *, ids: Ids, scribe: Sc
     """Write everything that *step* calls for."""
     variant = step.line.variant
     await save(tx, step.line)
-    if step.cancel is not None:
-        await tx.cancel(step.cancel)
+    for beginning in step.cancel:
+        await tx.cancel(beginning)
     await tx.append([scribe.wrap(event, cause=cause, source="pipeline") for event in step.events])
     context = "" if begins_round(step.jobs, cause) else trace.written(trace.because(cause))
     await ask(tx, step.jobs, ids, cause.time, scribe=scribe, context=context)
     await note(tx, variant, step.verdicts)
+    await _change(tx, variant, step.models, cause.time)
+    if step.account is not None:
+        await tx.put([Put(kind=BUDGET, id=RUN, body=msgspec.json.encode(step.account))])
     if step.decision is not None:
-        body = msgspec.json.encode(step.decision)
         # One decision per model and event: named by the event that brought it, so that a model judged twice has two.
-        await tx.put([Put(kind=DECISION, id=f"{variant}:{cause.id}", body=body, index={"variant": variant})])
+        id = f"{variant}:{cause.id}"
+        decision = msgspec.structs.replace(step.decision, id=id)
+        await tx.put([
+            Put(kind=DECISION, id=id, body=msgspec.json.encode(decision), index={"variant": variant}),
+            Put(kind=EVIDENCE, id=id, body=msgspec.json.encode(step.evidence)),
+        ])  # fmt: skip

@@ -51,8 +51,8 @@ def _gate(line: Line, stage: str, policy: Policy) -> tuple[bool, str, float, flo
             return True, "it is under way", 1, 1
         case "evaluate" if line.stage is Stage.VERIFYING and line.candidate is not None:
             return False, "it follows by itself: copied and checked", line.candidate.copied + line.candidate.verified, 2
-        case "promote" if line.stage is Stage.EVALUATING:
-            outcome = challenge.outcome(line, policy)
+        case "promote" if line.candidate is not None and line.candidate.challenge is not None:
+            outcome = challenge.outcome(line.candidate.challenge, line.players)
             return False, f"only evidence promotes: {outcome.rule}", outcome.llr, outcome.upper
     if stage not in AFTER:
         return False, f"no such stage; there are {', '.join(AFTER)}", 0, 1

@@ -4,11 +4,13 @@ from typing import TypeVar
 
 import msgspec
 
+from ringrift.evaluation.budget import Account
 from ringrift.events.base import Event
 from ringrift.jobs import Job
 from ringrift.kernel.value import Value
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline.line import Decision, Line, Stage
+from ringrift.pipeline.models import Change
 
 V = TypeVar("V", bound=Value)
 
@@ -21,8 +23,14 @@ class Step(Value):
     events: tuple[Event, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     decision: Decision | None = None
-    cancel: str | None = None
-    """Beginning of the keys of jobs that are no longer wanted."""
+    evidence: tuple[str, ...] = ()
+    """The ids of the blocks that the decision rests on."""
+    models: tuple[Change, ...] = ()
+    """Models that have come to another state."""
+    account: Account | None = None
+    """The run's error budget, if this step has changed it."""
+    cancel: tuple[str, ...] = ()
+    """Beginnings of the keys of jobs that are no longer wanted."""
 
 
 def changed(value: V, **changes: object) -> V:
@@ -41,11 +49,13 @@ def gate(stage: Stage, rule: str, value: float, limit: float, at: float) -> Verd
 
 
 def with_more(
-    step: Step, *, events: tuple[Event, ...] = (), verdicts: tuple[Verdict, ...] = (), decision: Decision | None = None,
-    cancel: str | None = None,
+    step: Step, *, jobs: tuple[Job, ...] = (), events: tuple[Event, ...] = (), verdicts: tuple[Verdict, ...] = (),
+    decision: Decision | None = None, evidence: tuple[str, ...] = (), models: tuple[Change, ...] = (),
+    cancel: tuple[str, ...] = (),
 ) -> Step:  # fmt: skip
     """*step* with more in it: what is said here comes first."""
     return changed(
-        step, events=events + step.events, verdicts=verdicts + step.verdicts, decision=decision or step.decision,
-        cancel=cancel or step.cancel,
+        step, jobs=jobs + step.jobs, events=events + step.events, verdicts=verdicts + step.verdicts,
+        decision=decision or step.decision, evidence=evidence or step.evidence, models=models + step.models,
+        cancel=cancel + step.cancel,
     )  # fmt: skip

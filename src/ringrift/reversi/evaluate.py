@@ -168,8 +168,7 @@ def quickest(variant: str, *, channels: int = CHANNELS, blocks: int = BLOCKS) ->
 def measured_params() -> dict[str, Scalar]:
     """What a node measures once and passes to each of its jobs."""
     torch.set_num_threads(1)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    return {"dtype": quickest("square8_2p"), "threads": 1, "device": device}
+    return {"dtype": quickest("square8_2p"), "threads": 1}
 
 
 def unsound(net: Net) -> str:

@@ -115,8 +115,18 @@ def play(
         assert wrong < 0, "a player made an illegal move"
     shares = np.zeros((len(boards), players), np.float32)
     outcome_all(boards, players, shares)
-    own = shares[np.arange(len(boards)), seats].astype(float).reshape(len(numbers), players)
-    return [Block(number=number, scores=tuple(row)) for number, row in zip(numbers, own.tolist(), strict=True)]
+    rows = np.arange(len(boards))
+    scores = shares[rows, seats].astype(float).reshape(len(numbers), players).tolist()
+    ranks = _ranks(boards, players)[rows, seats].reshape(len(numbers), players).tolist()
+    return [Block(number, tuple(scores[row]), tuple(ranks[row])) for row, number in enumerate(numbers)]
+
+
+def _ranks(boards: I8, players: int) -> npt.NDArray[np.float64]:
+    """For each seat of finished games, the share of the others that it has more discs than; as many is half."""
+    discs = (boards[:, :, None] == np.arange(1, players + 1)).sum(1)
+    ahead = np.sign(discs[:, :, None] - discs[:, None, :]).sum(2)
+    share: npt.NDArray[np.float64] = (ahead / (players - 1) + 1.0) / 2.0
+    return share
 
 
 def waves(

@@ -8,8 +8,9 @@ import torch
 from ringrift.kernel.clock import Clock, SystemClock
 from ringrift.reversi import baselines, evaluate, export, match, net, order, records, samples, selfplay, teach, tune
 from ringrift.reversi.asked import Pulse, only, read, whole, word
+from ringrift.reversi.convert import converted
 from ringrift.reversi.net import MODEL_BYTES_MAX, Net
-from ringrift.reversi.order import SIMS_MAX
+from ringrift.reversi.order import SIMS_MAX, Style
 from ringrift.reversi.topology import VARIANTS
 from ringrift.reversi.workload import VERSION
 from ringrift.workload.api import Artifact, Block, JobContext, JobResult, JobSpec, Refused
@@ -25,7 +26,7 @@ def run(job: JobSpec, ctx: JobContext, clock: Clock | None = None) -> JobResult:
     """Do *job*; *clock* says when it is time for a sign of life or a checkpoint."""
     stages: dict[str, Callable[[JobSpec, JobContext, Clock], JobResult]] = {
         "play": _play, "export": _export, "train": _train, "match": _match, "verify": _verify,
-        "tune": _tune,
+        "tune": _tune, "import": _import,
     }  # fmt: skip
     if job.stage not in stages:
         raise Refused(f"reversi has no stage {job.stage!r:.80}")
@@ -145,7 +146,12 @@ def _match(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
         pulse.done = len(blocks) / count
     score = sum(sum(block.scores) for block in blocks) / max(1, len(blocks) * VARIANTS[job.variant][1])
     metrics = {"blocks": float(len(blocks)), "score": score}
-    return JobResult(metrics=metrics, blocks=tuple(blocks), partial=len(blocks) < count)
+    settings = f"sims={_match_sims(job)}"
+    return JobResult(metrics=metrics, blocks=tuple(blocks), partial=len(blocks) < count, settings=settings)
+
+
+def _match_sims(job: JobSpec) -> int:
+    return whole(job, "match_sims", whole(job, "sims", Style().sims, 1, SIMS_MAX), 1, SIMS_MAX)
 
 
 def _player(job: JobSpec, ctx: JobContext, role: str, pulse: Pulse, count: int) -> match.Player:
@@ -154,9 +160,8 @@ def _player(job: JobSpec, ctx: JobContext, role: str, pulse: Pulse, count: int) 
     if len(name) == 1 and baselines.is_baseline(name[0]):
         return match.BaselinePlayer(name[0], job.variant, job.seed, pulse)
     model = _model(job, ctx, only(job, role))
-    sims = whole(job, "match_sims", whole(job, "sims", 16, 1, SIMS_MAX), 1, SIMS_MAX)
     rows = min(count, match.WAVE) * VARIANTS[job.variant][1]
-    return match.NetPlayer(model, sims=sims, dtype=_dtype(job, model), rows=rows, pulse=pulse)
+    return match.NetPlayer(model, sims=_match_sims(job), dtype=_dtype(job, model), rows=rows, pulse=pulse)
 
 
 def _verify(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
@@ -166,6 +171,13 @@ def _verify(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
     if wrong := evaluate.unsound(model):
         raise Refused(f"model {blob[:12]} is refused: {wrong}", blob)
     return JobResult()
+
+
+def _import(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
+    Pulse(ctx, clock)()
+    blob = only(job, "file")
+    data = read(ctx, "file", blob, MODEL_BYTES_MAX, partial(converted, variant=job.variant))
+    return JobResult(outputs=(ctx.publish("model", data, {}),))
 
 
 def _tune(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:

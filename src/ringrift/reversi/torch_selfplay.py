@@ -52,7 +52,7 @@ def play(job: JobSpec, ctx: JobContext, clock: Clock, model: Net, asked: Order, 
         model, games=asked.games, seed=job.seed, style=asked.style, slots=slots, device=device, dtype=dtype,
         done=kept[0].tolist(),
     )  # fmt: skip
-    for finished in _breathing(under_way, pulse):
+    for finished in breathing(under_way, pulse):
         numbers.append(finished.numbers)
         parts.append(finished.games)
         done += len(finished.numbers)
@@ -69,20 +69,22 @@ def play(job: JobSpec, ctx: JobContext, clock: Clock, model: Net, asked: Order, 
     return Batch(games=records.picked(games, np.argsort(np.concatenate(numbers), kind="stable")), metrics=said)
 
 
-def _breathing(plies: Iterator[Finished], pulse: Pulse) -> Iterator[Finished]:
+def breathing(
+    plies: Iterator[Finished], pulse: Pulse, *, every: float = BREATH_SECONDS, most: float = PLY_SECONDS_MAX
+) -> Iterator[Finished]:
     """*plies*, with signs of life from another thread while one is waited for: compiling takes a minute.
 
-    A ply that takes longer than it ever may is stuck, and then the silence tells.
+    A ply that takes longer than *most* seconds is stuck, and then the silence tells.
     """
     ours, over = threading.Lock(), threading.Event()
     breaths = 0
 
     def breathe() -> None:
         nonlocal breaths
-        while not over.wait(BREATH_SECONDS):
+        while not over.wait(every):
             with ours:
                 breaths += 1
-                if breaths * BREATH_SECONDS <= PLY_SECONDS_MAX:
+                if breaths * every <= most:
                     pulse()
 
     thread = threading.Thread(target=breathe, daemon=True)

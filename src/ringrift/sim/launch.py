@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from random import Random
 from typing import cast
 
 from ringrift.bus import trace
+from ringrift.jobs import Rate
 from ringrift.kernel.errors import ChildDied, JobFailed
 from ringrift.kernel.value import Value
 from ringrift.sim.blobs import MemoryBlobs
 from ringrift.work.launch.ports import Report, Word
+from ringrift.workers import rate
 from ringrift.workload.api import Artifact, JobResult, JobSpec, Kind, Refused, Scalar
 from ringrift.workload.fake import Fake
 
@@ -83,7 +86,8 @@ class SimWorker:
                 await asyncio.get_running_loop().create_future()
             report(Word(beat / BEATS, {}))
         try:
-            return Fake().run(spec, Context(self._blobs))
+            do = rate.run if spec.stage == Rate.kind() else Fake().run
+            return replace(do(spec, Context(self._blobs)), version=Fake.version)
         except Refused as refused:
             raise JobFailed(refused.reason, retry=False, blob=refused.blob) from refused
 

@@ -121,6 +121,44 @@ class Record(Value):
     body: bytes
 
 
+class Origin(Value):
+    """How a node made a blob.  It is written once and for ever; a blob that two nodes made has two."""
+
+    blob: str
+    node: str
+    kind: str
+    """Of the blob: games, samples or model."""
+    variant: str
+    time: float = 0.0
+    games: int = 0
+    """In the blob, or behind its samples."""
+    job: str = ""
+    job_kind: str = ""
+    key: str = ""
+    """Of the job."""
+    seed: int = 0
+    generation: int | None = None
+    model: str | None = None
+    """What the games were played with, or the parent that training started from."""
+    samples: str | None = None
+    """What a model was trained on."""
+    workload: str = ""
+    version: str = ""
+    """Of the workload's code."""
+    release: str = ""
+    """Of ours."""
+    settings: str = ""
+    """Digest of the workload's settings."""
+
+
+class Share(Value):
+    """How much of a whole belongs to *name*, a node or a blob: so many blobs with so many games."""
+
+    name: str
+    blobs: int
+    games: int
+
+
 class Delivery(Value):
     """An event that a reader could not take: *parked* until its pause is over, *dead*, *done* or *discarded*."""
 
@@ -199,8 +237,31 @@ class Reads(Protocol):
     async def scan(self, kind: str, after: str, limit: int) -> Sequence[Record]:
         """Records of *kind* by id, behind *after*."""
 
-    async def walk(self, roots: Sequence[str], up: bool, limit: int) -> Sequence[str]:
-        """What *roots* come from (*up*) or what came from them, nearest first, without *roots*."""
+    async def walk(self, roots: Sequence[str], up: bool, limit: int, kinds: Collection[str] = ()) -> Sequence[str]:
+        """What *roots* come from (*up*) or what came from them, nearest first, without *roots*.
+
+        With *kinds* it steps only on blobs whose origin says that they are of one of them.
+        """
+
+    async def origins(self, blobs: Sequence[str]) -> Sequence[Origin]:
+        """How *blobs* were made, those first that were heard of first; who made the same one again comes later."""
+
+    async def made(self, kind: str, limit: int, *, variant: str | None = None, prefix: str = "") -> Sequence[Origin]:
+        """Origins of *kind*, newest first; with *prefix* those whose blobs begin with it, by name."""
+
+    async def makers(self, limit: int) -> Sequence[str]:
+        """Every node that has an origin, by name."""
+
+    async def makers_of(self, kind: str, children: Sequence[str]) -> Sequence[Share]:
+        """What of *kind* went directly into any of *children*, by the node that made it; each blob once for a node."""
+
+    async def made_by(self, kind: str, node: str, since: float, until: float, *, variant: str | None = None) -> Share:
+        """How much of *kind* the *node* made from *since* to before *until*."""
+
+    async def made_from(
+        self, kind: str, node: str, since: float, until: float, limit: int, *, variant: str | None = None
+    ) -> Sequence[Share]:
+        """What came directly from blobs of *kind* that *node* made from *since* to before *until*, newest first."""
 
 
 class Tx(Reads, Protocol):
@@ -268,6 +329,9 @@ class Tx(Reads, Protocol):
 
     async def link(self, links: Sequence[tuple[str, str]]) -> None:
         """Say that the first of each pair came from the second."""
+
+    async def originate(self, origins: Sequence[Origin]) -> None:
+        """Say how blobs were made; what was first said of a blob and a node stands."""
 
     async def compact(
         self, keep: int, limit: int, names: Collection[str] = (), within: tuple[int, int] | None = None

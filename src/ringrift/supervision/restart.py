@@ -1,5 +1,7 @@
 """Restart: what follows from a daemon's failure, as a pure function of its recent failures."""
 
+from random import Random
+
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.value import Value
 from ringrift.kernel.watch import recent
@@ -19,9 +21,11 @@ class Enough(Value):
     failures: tuple[float, ...]
 
 
-def judge(failures: tuple[float, ...], tick: float, rule: Restart) -> Again | Enough:
-    """What to do about one more failure at *tick*, after *failures*."""
+def judge(failures: tuple[float, ...], tick: float, rule: Restart, rng: Random | None = None) -> Again | Enough:
+    """What to do about one more failure at *tick*, after *failures*; *rng* spreads the pauses by the rule's jitter."""
     failures = (*recent(failures, tick, rule.seconds), tick)
-    backoff = Backoff(first_seconds=rule.first_seconds, seconds_max=rule.seconds_max, tries=rule.times + 1)
-    delay = backoff.delay(len(failures))
+    backoff = Backoff(
+        first_seconds=rule.first_seconds, seconds_max=rule.seconds_max, tries=rule.times + 1, jitter=rule.jitter
+    )
+    delay = backoff.delay(len(failures), rng)
     return Enough(failures=failures) if delay is None else Again(seconds=delay, failures=failures)

@@ -4,139 +4,336 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from random import Random
 from typing import Any
+
+import msgspec
 
 from ringrift.bus.delivery import Reader
 from ringrift.bus.router import Router
 from ringrift.events.daemon import Cleared, Failed, Started, Stopped
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import GaveUp, NotLeader, SupervisionError, UnknownName, Unreachable, told
-from ringrift.kernel.health import Health
-from ringrift.kernel.watch import recent
+from ringrift.kernel.errors import GaveUp, NoRoom, NotLeader, SupervisionError, UnknownName, Unreachable
+from ringrift.kernel.health import Answer, Health, liveness, readiness
 from ringrift.store.ports import Tx
-from ringrift.supervision import probe
+from ringrift.supervision import child
+from ringrift.supervision.lookout import Lookout, Pace
+from ringrift.supervision.report import DaemonReport
 from ringrift.supervision.restart import Enough, judge
 from ringrift.supervision.spec import Daemon, in_order
+from ringrift.supervision.unit import Unit
 
-READY_SECONDS_MAX = 30.0
-ERROR_CHARACTERS_MAX = 500
 log = logging.getLogger(__name__)
 
 Holds = Callable[[str], bool]
 Check = Callable[[str, Tx], Awaitable[None]]
 
 
-class _Unit:
-    """One daemon under supervision."""
-
-    def __init__(self, spec: Daemon, seconds: float | None, tick: float) -> None:
-        self.spec, self.seconds = spec, seconds
-        self.body: Callable[..., Awaitable[Any]]
-        self.task: asyncio.Task[None] | None = None
-        self.ready = asyncio.Event()
-        self.state = "starting"
-        self.started = tick
-        self.progress: float | None = None
-        self.failures: tuple[float, ...] = ()
-        self.error = ""
-
-    def patience(self) -> float:
-        """Seconds this daemon may go without progress: several ticks, or its own limit."""
-        return max(self.spec.seconds_max, probe.LATE_TICKS * (self.seconds or 0.0))
-
-    def recent_failures(self, tick: float) -> tuple[float, ...]:
-        """Failures that still count: one that has worked long enough since is well again."""
-        return recent(self.failures, tick, self.spec.restart.seconds)
-
-
 class Supervisor:
     """Keeps the daemons of one node alive."""
 
-    def __init__(self, node: str, router: Router, clock: Clock, *, holds: Holds, check: Check) -> None:
+    def __init__(
+        self, node: str, router: Router, clock: Clock, *, holds: Holds, check: Check, rng: Random | None = None,
+        pace: Pace | None = None,
+    ) -> None:  # fmt: skip
+        """*rng* spreads the pauses after failures.  A *pace* with *stall_seconds_max* needs a loop that has threads."""
         self._node, self._router, self._clock = node, router, clock
-        self._holds, self._check = holds, check
-        self._units: dict[str, _Unit] = {}
+        self._holds, self._check, self._rng, self._pace = holds, check, rng, pace or Pace()
+        self._units: dict[str, Unit] = {}
+        self._unusable: tuple[Health, ...] = ()
+        self._regrouping: dict[str, asyncio.Task[None]] = {}
+        self._pauses: dict[str, float] = {}
+        """Seconds after which a group is to start again, while somebody sees to it."""
+        self._lookout = Lookout(node, self._units, clock, self._pace, give_up=self._abandon)
         self.readers: dict[str, Reader] = {}
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails when the store does: then this process can only end and start again."""
 
     @asynccontextmanager
-    async def run(self, daemons: Sequence[Daemon], parts: Mapping[str, Any], profile: str) -> AsyncIterator[None]:
-        """Run the *daemons* of *profile* while the body runs.  Raises Unbound before anything has started."""
-        chosen = in_order([daemon for daemon in daemons if profile in daemon.profiles])
-        for spec in chosen:
-            unit = _Unit(spec, _seconds(spec, parts), self._clock.tick())
-            unit.body = spec.bind({**parts, "alive": self._alive(unit)})
-            self._units[spec.name] = unit
-            if spec.on:
-                self.readers[spec.name] = self._reader(unit)
+    async def run(
+        self, daemons: Sequence[Daemon], parts: Mapping[str, Any], profile: str, unusable: Sequence[Health] = ()
+    ) -> AsyncIterator[None]:
+        """Run the *daemons* of *profile* while the body runs; *unusable* are plugins that could not be loaded.
+
+        Raises Unbound or SettingsError before anything has started.
+        """
+        names = in_order([daemon for daemon in daemons if profile in daemon.profiles])
+        in_order([msgspec.structs.replace(daemon, needs=()) for daemon in daemons])  # names differ in every profile
+        chosen = [self._bound(spec, parts) for spec in names]
+        self._units.update({unit.spec.name: unit for unit in chosen})
+        self.readers.update({unit.spec.name: self._reader(unit) for unit in chosen if unit.spec.on})
+        self._unusable = tuple(unusable)
         try:
-            for spec in chosen:
-                await self._start(self._units[spec.name])
-            yield
+            with self._lookout.looking():
+                for unit in chosen:
+                    await self._start(unit)
+                yield
         finally:
-            await self._stop([self._units[spec.name] for spec in reversed(chosen)])
+            for task in list(self._regrouping.values()):
+                task.cancel()
+            for unit in reversed(chosen):
+                await self._stop(unit)
 
-    async def _start(self, unit: _Unit) -> None:
-        """Start and wait until it is ready: one that never is must not keep the others from starting."""
-        unit.state, unit.started = "running", self._clock.tick()
-        unit.ready.clear()
-        unit.task = asyncio.get_running_loop().create_task(self._keep(unit), name=f"{self._node}:{unit.spec.name}")
-        try:
-            await asyncio.wait_for(unit.ready.wait(), READY_SECONDS_MAX)
-        except TimeoutError:
-            log.warning("daemon %s is not ready after %g s", unit.spec.name, READY_SECONDS_MAX)
+    def _bound(self, spec: Daemon, parts: Mapping[str, Any]) -> Unit:
+        unit = Unit(spec, _seconds(spec, parts), self._clock)
+        own = {**parts, "alive": unit.alive}
+        unit.check = spec.bind_check(own)
+        if not spec.process:
+            unit.body = spec.bind(own)
+            return unit
+        greeting = msgspec.json.encode({"daemon": spec.name, "node": self._node, "settings": parts["settings"]})
+        unit.body = partial(
+            child.serve, spec.name, spec.process, greeting, say=unit.hear, began=unit.took_pid,
+            stop_seconds_max=spec.stop_seconds_max,
+        )  # fmt: skip
+        return unit
 
-    async def _stop(self, units: Sequence[_Unit]) -> None:
-        for unit in units:
-            unit.state = "stopped"
-            if unit.task is not None:
-                unit.task.cancel()
-                _, late = await asyncio.wait((unit.task,), timeout=unit.spec.stop_seconds_max)
-                if late:
-                    log.error("daemon %s did not stop in time", unit.spec.name)
+    # -- one daemon, by hand -------------------------------------------------------------------------------------------
 
-    async def stop(self, name: str) -> None:
-        """Stop one daemon and leave the others alone."""
-        await self._stop([self._unit(name)])
+    async def start(self, name: str) -> bool:
+        """Start a daemon that was stopped; whether it was.  Raises GaveUp for one that must be cleared first."""
+        unit = self._unit(name)
+        if unit.state == "failed":
+            raise GaveUp(name, unit.spec.restart.times, unit.spec.restart.seconds)
+        if unit.wanted:
+            return False
+        await self._start(unit)
+        return True
+
+    async def stop(self, name: str) -> bool:
+        """Stop one daemon and leave the others alone, also those that start after it; whether it ended in time."""
+        return await self._stop(self._unit(name))
+
+    async def restart(self, name: str) -> None:
+        """Stop one daemon and start it again; its record stays as it is.  Raises GaveUp, SupervisionError."""
+        await self.stop(name)
+        await self.start(name)
 
     async def clear(self, name: str) -> None:
-        """Forget the failures of a daemon and start it again: the only way back for one that was given up."""
-        unit = self._unit(name)
-        given_up = unit.state == "failed"
-        await self._stop([unit])
-        unit.failures, unit.error, unit.progress = (), "", None
-        await self._start(unit)
-        if given_up:
-            await self._router.publish(Cleared(daemon=name, node=self._node), source="supervisor")
+        """Forget the failures of a daemon and start it again: the only way back for one that was given up.
+
+        Others of its group that were given up with it come back too.  Raises SupervisionError if it cannot be ended.
+        """
+        first = self._unit(name)
+        given_up = [unit for unit in self._group(first) if unit.state == "failed"]
+        units = [unit for unit in self._units.values() if unit in given_up or unit is first]
+        for unit in reversed(units):
+            await self._end(unit)
+        for unit in units:
+            unit.forget()
+            await self._start(unit)
+            if unit in given_up:
+                await self._router.publish(Cleared(daemon=unit.spec.name, node=self._node), source="supervisor")
+
+    # -- how they are --------------------------------------------------------------------------------------------------
 
     def health(self) -> list[Health]:
-        """How every daemon is."""
-        tick = self._clock.tick()
-        return [
-            probe.judge(
-                probe.Seen(
-                    name=name, state=unit.state, progress=unit.progress, started=unit.started, patience=unit.patience(),
-                    failures=len(unit.recent_failures(tick)), error=unit.error,
-                ),
-                tick,
-            )
-            for name, unit in self._units.items()
-        ]  # fmt: skip
+        """How every daemon is, and why a plugin is not there."""
+        return [*(unit.health(self._lookout.awake) for unit in self._units.values()), *self._unusable]
 
-    def _unit(self, name: str) -> _Unit:
+    def report(self, name: str) -> DaemonReport:
+        """What is known of one daemon.  Raises UnknownName."""
+        return self._unit(name).report(self._lookout.awake)
+
+    def reports(self) -> list[DaemonReport]:
+        """What is known of every daemon, in the order they start in."""
+        return [unit.report(self._lookout.awake) for unit in self._units.values()]
+
+    def liveness(self) -> Answer:
+        """Whether no critical daemon is unhealthy."""
+        return liveness(self.health(), self._critical())
+
+    def readiness(self) -> Answer:
+        """Whether every critical daemon works."""
+        return readiness(self.health(), self._critical())
+
+    def _critical(self) -> frozenset[str]:
+        return frozenset(name for name, unit in self._units.items() if unit.spec.critical)
+
+    # -- starting and ending -------------------------------------------------------------------------------------------
+
+    async def _start(self, unit: Unit) -> None:
+        """Start and wait until it is ready: one that never is must not keep the others from starting."""
+        if unit.is_running():
+            raise SupervisionError(f"daemon {unit.spec.name} was told to stop and still runs: it cannot run twice")
+        unit.expect()
+        unit.task = asyncio.get_running_loop().create_task(self._keep(unit), name=f"{self._node}:{unit.spec.name}")
+        try:
+            await asyncio.wait_for(unit.ready.wait(), self._pace.ready_seconds_max)
+        except TimeoutError:
+            log.warning("daemon %s is not ready after %g s", unit.spec.name, self._pace.ready_seconds_max)
+
+    async def _stop(self, unit: Unit) -> bool:
+        unit.wanted = False
+        if unit.state != "failed":
+            unit.turn("stopped")
+        return await self._end(unit)
+
+    async def _end(self, unit: Unit) -> bool:
+        """End the task of *unit*; whether it ended in time.  One that does not is left behind and shown as such."""
+        unit.ending = True
+        if unit.task is None or unit.task.done():
+            return True
+        unit.task.cancel()
+        _, late = await asyncio.wait((unit.task,), timeout=unit.stop_seconds_max)
+        if late:
+            log.error("daemon %s did not stop in %g s", unit.spec.name, unit.stop_seconds_max)
+        return not late
+
+    def _unit(self, name: str) -> Unit:
         if name not in self._units:
             raise UnknownName("daemon", name, self._units)
         return self._units[name]
 
-    def _alive(self, unit: _Unit) -> Callable[[], None]:
-        def alive() -> None:
-            unit.progress = self._clock.tick()
+    def _group(self, unit: Unit) -> list[Unit]:
+        """*unit* and those that share its fate, in the order they start in."""
+        group = unit.spec.group
+        return [one for one in self._units.values() if one is unit or (group and one.spec.group == group)]
+
+    # -- keeping alive -------------------------------------------------------------------------------------------------
+
+    async def _keep(self, unit: Unit) -> None:
+        """Run the body for ever; a failure is followed by a pause and another start, or by giving up."""
+        try:
+            pause: float | None = 0.0
+            while pause is not None:
+                await asyncio.sleep(pause)
+                pause = await self._once(unit)
+        except Unreachable as gone:
+            self._break(gone)
             unit.ready.set()
 
-        return alive
+    def _break(self, gone: Unreachable) -> None:
+        if not self.broken.done():
+            self.broken.set_exception(gone)
 
-    def _reader(self, unit: _Unit) -> Reader:
+    async def _once(self, unit: Unit) -> float | None:
+        """Run the body until it ends; seconds until it may start again, None if it may not."""
+        failures = len(unit.recent_failures(self._clock.tick()))
+        self._router.tell(Started(daemon=unit.spec.name, node=self._node, failures=failures))
+        unit.begin()
+        try:
+            async with asyncio.timeout(None) as unit.scope:
+                await self._live(unit)
+        except Unreachable:
+            raise
+        except asyncio.CancelledError:
+            if unit.is_cancelled():
+                self._router.tell(Stopped(daemon=unit.spec.name, node=self._node))
+                raise
+            wrong: BaseException = SupervisionError("what it awaited was cancelled")
+        except NoRoom as full:
+            self._say_stopped(unit, str(full))
+            return unit.wait(str(full))
+        except SystemExit as end:
+            wrong = SupervisionError(f"called for the end of the program: {end}")
+        except Exception as raised:  # noqa: BLE001 - whatever a daemon raises is its failure, and nobody else's
+            wrong = unit.hung() or raised
+        else:
+            return None  # it was told to stop, and has
+        finally:
+            unit.scope = None
+        return await self._failed(unit, wrong)
+
+    async def _failed(self, unit: Unit, wrong: BaseException) -> float | None:
+        verdict = judge(unit.failures, self._clock.tick(), unit.spec.restart, self._rng)
+        unit.fail(verdict.failures, wrong)
+        log.warning("daemon %s failed: %s", unit.spec.name, unit.error, exc_info=wrong)
+        self._say_stopped(unit, unit.error)
+        if unit.ending:
+            return None
+        if isinstance(verdict, Enough):
+            await self._give_up(unit)
+            return None
+        unit.turn("pausing")
+        if len(self._group(unit)) == 1:
+            return verdict.seconds
+        self._regroup(unit, verdict.seconds)
+        return None
+
+    def _say_stopped(self, unit: Unit, error: str) -> None:
+        self._router.tell(Stopped(daemon=unit.spec.name, node=self._node, error=error))
+        unit.ready.set()  # the others need not wait for one that fails
+
+    def _regroup(self, unit: Unit, seconds: float) -> None:
+        """Start the group of *unit* again in *seconds*; if that is under way already, once more behind it."""
+        group = unit.spec.group
+        self._pauses[group] = seconds
+        if group not in self._regrouping:
+            again = self._start_together(group, self._group(unit))
+            task = asyncio.get_running_loop().create_task(again, name=f"{self._node}:group:{group}")
+            self._regrouping[group] = task
+
+    async def _start_together(self, group: str, units: Sequence[Unit]) -> None:
+        try:
+            while (seconds := self._pauses.pop(group, None)) is not None:
+                for unit in reversed(units):
+                    if unit.wanted and not await self._end(unit):
+                        await self._abandon(unit)
+                await asyncio.sleep(seconds)
+                for unit in units:
+                    if unit.wanted and unit.state != "failed" and not unit.is_running():
+                        await self._start(unit)
+        finally:
+            del self._regrouping[group]
+
+    async def _abandon(self, unit: Unit) -> None:
+        """Give up one that cannot be ended: a second one beside it would be worse than none."""
+        unit.ending = True
+        unit.fail(unit.failures, SupervisionError("hangs and does not stop: only a restart of the node helps"))
+        await self._give_up(unit)
+        if unit.task is not None:
+            unit.task.cancel()
+
+    async def _give_up(self, unit: Unit) -> None:
+        """Let *unit* rest until it is cleared, and its group with it."""
+        rule, error = unit.spec.restart, unit.error
+        for one in self._group(unit):
+            if one.state in ("failed", "stopped"):
+                continue
+            one.give_up(error if one is unit else f"with {unit.spec.name}, of its group: {error}")
+            log.error("%s", GaveUp(one.spec.name, rule.times, rule.seconds))
+            if one is not unit:
+                await self._end(one)
+            said = Failed(
+                daemon=one.spec.name, node=self._node, error=one.error, times=rule.times, seconds=rule.seconds
+            )
+            try:
+                await self._router.publish(said, source="supervisor")
+            except NoRoom as full:  # its health says so all the same
+                log.error("that %s was given up could not be written down: %s", one.spec.name, full)
+            except Unreachable as gone:
+                self._break(gone)
+
+    async def _live(self, unit: Unit) -> None:
+        spec, role = unit.spec, unit.spec.role
+        if spec.on:
+            await self._serve_reader(unit, (lambda: True) if role is None else (lambda: self._holds(role)))
+        elif spec.serve or spec.process:
+            await unit.measured()
+            if not unit.ending:
+                raise SupervisionError(f"daemon {spec.name} is to serve, but ended by itself")
+        else:
+            assert unit.seconds is not None
+            while not unit.ending:
+                if role is None or self._holds(role):
+                    await self._tick(unit)
+                unit.alive()
+                await asyncio.sleep(unit.seconds)
+
+    async def _tick(self, unit: Unit) -> None:
+        seconds = unit.spec.seconds_max
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                with suppress(NotLeader):  # the role has gone to another node: nothing happened
+                    await unit.measured()
+        except TimeoutError as late:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"a tick took longer than {seconds:g} s") from late
+
+    def _reader(self, unit: Unit) -> Reader:
         role = unit.spec.role
 
         async def guard(tx: Tx) -> None:
@@ -144,74 +341,14 @@ class Supervisor:
                 await self._check(role, tx)
 
         wants = frozenset(event.name() for event in unit.spec.on)
-        return Reader(name=unit.spec.name, wants=wants, react=unit.body, guard=guard)
+        return Reader(name=unit.spec.name, wants=wants, react=unit.measured, guard=guard)
 
-    async def _keep(self, unit: _Unit) -> None:
-        """Run the body for ever; a failure is followed by a pause and another start, or by giving up."""
-        try:
-            while True:
-                failures = len(unit.recent_failures(self._clock.tick()))
-                self._router.tell(Started(daemon=unit.spec.name, node=self._node, failures=failures))
-                try:
-                    await self._live(unit)
-                except Unreachable:
-                    raise
-                except asyncio.CancelledError:
-                    self._router.tell(Stopped(daemon=unit.spec.name, node=self._node))
-                    raise
-                except Exception as wrong:
-                    verdict = judge(unit.failures, self._clock.tick(), unit.spec.restart)
-                    unit.failures, unit.error = verdict.failures, f"{type(wrong).__name__}: {wrong}"
-                    log.warning("daemon %s failed: %s", unit.spec.name, unit.error, exc_info=wrong)
-                error = told(unit.error, ERROR_CHARACTERS_MAX)
-                self._router.tell(Stopped(daemon=unit.spec.name, node=self._node, error=error))
-                unit.ready.set()  # the others need not wait for one that fails
-                if isinstance(verdict, Enough):
-                    await self._give_up(unit)
-                    return
-                await asyncio.sleep(verdict.seconds)
-        except Unreachable as gone:
-            if not self.broken.done():
-                self.broken.set_exception(gone)
-            unit.ready.set()
-
-    async def _give_up(self, unit: _Unit) -> None:
-        rule = unit.spec.restart
-        unit.state = "failed"
-        log.error("%s", GaveUp(unit.spec.name, rule.times, rule.seconds))
-        said = Failed(
-            daemon=unit.spec.name,
-            node=self._node,
-            error=told(unit.error, ERROR_CHARACTERS_MAX),
-            times=rule.times,
-            seconds=rule.seconds,
-        )
-        await self._router.publish(said, source="supervisor")
-
-    async def _live(self, unit: _Unit) -> None:
-        spec, alive = unit.spec, self._alive(unit)
-        role = spec.role
-        if spec.on:
-            holds = (lambda: True) if role is None else (lambda: self._holds(role))
-            await self._serve_reader(unit, alive, holds)
-        elif spec.serve:
-            await unit.body()
-            raise SupervisionError(f"daemon {spec.name} is to serve, but ended by itself")
-        else:
-            assert unit.seconds is not None
-            while True:
-                if role is None or self._holds(role):
-                    async with asyncio.timeout(spec.seconds_max):
-                        with suppress(NotLeader):  # the role has gone to another node: nothing happened
-                            await unit.body()
-                alive()
-                await asyncio.sleep(unit.seconds)
-
-    async def _serve_reader(self, unit: _Unit, alive: Callable[[], None], holds: Callable[[], bool]) -> None:
-        while True:
+    async def _serve_reader(self, unit: Unit, holds: Callable[[], bool]) -> None:
+        while not unit.ending:
             try:
-                await self._router.serve(self.readers[unit.spec.name], alive, holds)
+                await self._router.serve(self.readers[unit.spec.name], unit.alive, holds)
             except NotLeader:
+                unit.alive()  # another node reads on: there is nothing to do here
                 await asyncio.sleep(unit.spec.restart.first_seconds)
 
 

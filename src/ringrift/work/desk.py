@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+import msgspec
+
 from ringrift import jobs
 from ringrift.bus import trace
 from ringrift.bus.scribe import Scribe
@@ -14,7 +16,8 @@ from ringrift.kernel.errors import told
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.value import Value
-from ringrift.store.ports import Failure, Held, JobRow, Lease, Put, Store, Tx, Wanted
+from ringrift.store.ports import Failure, Held, JobRow, Lease, Origin, Put, Store, Tx, Wanted
+from ringrift.work import quarantine
 
 ERROR_CHARACTERS_MAX = 2000
 RETURNED_AT_ONCE_MAX = 1000
@@ -28,6 +31,8 @@ class Made(Value):
     events: tuple[Event, ...] = ()
     records: tuple[Put, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
+    origins: tuple[Origin, ...] = ()
+    """How it was made; the desk adds for which job and when."""
 
 
 class Done(Value):
@@ -105,8 +110,12 @@ class StoreDesk:
             return await ask(tx, wanted, self._ids, self._clock.now(), scribe=self._scribe, context=context)
 
     async def claim(self, kinds: Collection[str], limit: int) -> Sequence[Lease]:
-        """Lease up to *limit* ready jobs of *kinds*: by priority, oldest first, pinned ones only on their node."""
+        """Lease up to *limit* ready jobs of *kinds*: by priority, oldest first, pinned ones only on their node.
+
+        A quarantined node gets no games.
+        """
         async with self._store.begin() as tx:
+            kinds = await quarantine.allowed(tx, self._node, kinds)
             leases = await tx.claim(kinds, self._node, self._seconds, limit)
         if leases:
             failpoint("work.after_claim")
@@ -125,6 +134,11 @@ class StoreDesk:
             await tx.finish([done.held for done in results])
             await tx.put([record for done in results for record in done.made.records])
             await tx.link([link for done in results for link in done.made.links])
+            await tx.originate([
+                msgspec.structs.replace(origin, job=done.held.job, time=self._clock.now())
+                for done in results
+                for origin in done.made.origins
+            ])  # fmt: skip
             said = await tx.append([one for done in results for one in self._wrapped(done.made.events, done.context)])
         failpoint("desk.after_finish")
         return said

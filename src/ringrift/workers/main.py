@@ -6,14 +6,17 @@ import resource
 import signal
 import sys
 import threading
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import BinaryIO
 
 import msgspec
 
 from ringrift.blobs.folder import Folder
+from ringrift.jobs import Rate
 from ringrift.kernel.errors import NoRoom, RingriftError
 from ringrift.work.launch.process import Said, Told
+from ringrift.workers import rate
 from ringrift.workers.context import Context
 from ringrift.workers.story import belonging
 from ringrift.workload.api import JobSpec, Refused, Workload
@@ -65,7 +68,8 @@ def _do(workload: Workload, told: Told, context: Context) -> Said:
 
 def _said(workload: Workload, spec: JobSpec, context: Context) -> Said:
     try:
-        result = workload.run(spec, context)
+        do = rate.run if spec.stage == Rate.kind() else workload.run
+        result = replace(do(spec, context), version=workload.version)
     except Refused as refused:
         return Said(error=refused.reason, retry=False, blob=refused.blob)
     except NoRoom as full:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-STAGES = ("play", "export", "train", "match", "verify")
+STAGES = ("play", "export", "train", "match", "verify", "tune", "import")
 KINDS = ("games", "samples", "model", "report")
 Kind = Literal["games", "samples", "model", "report"]
+SETTINGS_LETTERS_MAX = 200
 Scalar = str | int | float | bool | None
 
 
@@ -57,6 +58,9 @@ class Block:
 
     number: int
     scores: tuple[float, ...]
+    """Its share of first place."""
+    ranks: tuple[float, ...] = ()
+    """The share of its opponents that it finished before, ties halved; with more than two players it tells more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,12 @@ class JobResult:
     metrics: Mapping[str, float] = field(default_factory=dict)
     blocks: Sequence[Block] = ()
     partial: bool = False
+    settings: str = ""
+    """How the players of a match searched, e.g. ``sims=16``: the same model is another player with other settings."""
     refused: Sequence[str] = ()
     """Inputs that were left out because they are bad; what was made does not rest on them."""
+    version: str = ""
+    """Of the workload's code; the worker says it, not the workload."""
 
 
 class Refused(Exception):
@@ -123,8 +131,11 @@ class Workload(Protocol):
                                                                   bad batches are left out and listed as refused
         train   inputs samples, parent  params —                → one model artifact; without samples: generation 0
         match   inputs candidate, champion  params first, count → blocks numbered first … first+count-1
-                                                                  (a param champion in its input's place names a player
-                                                                  that never trains; opening_plies, if given: how long
-                                                                  openings are)
+                                                                  (a param candidate or champion in its input's place
+                                                                  names a player that never trains; opening_plies, if
+                                                                  given: how long openings are)
         verify  inputs model                                    → nothing; raises Refused if the model is unusable
+        tune    params vector: numbers with commas between them → the metric fitness; a workload may lack this stage
+        import  inputs file, which comes from elsewhere         → one model artifact; raises Refused unless it is a
+                                                                  sound model of the variant; may be lacking too
         """

@@ -254,6 +254,8 @@ def _misshapen(blocks: Sequence[Block], players: int) -> str | None:
     for block in blocks:
         if len(block.scores) != players or not all(isinstance(s, float) and 0 <= s <= 1 for s in block.scores):
             return f"match gives block {block.number} the scores {block.scores} instead of {players} from 0 to 1"
+        if block.ranks and (len(block.ranks) != players or not all(0 <= rank <= 1 for rank in block.ranks)):
+            return f"match gives block {block.number} the ranks {block.ranks} instead of {players} from 0 to 1"
     return None
 
 

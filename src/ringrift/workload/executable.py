@@ -11,7 +11,7 @@ It ends with 0 (done), 75 (stopped early, what it lists is whole), 65 (refused: 
 may name the bad blob) or anything else (failed), and leaves OUT/result.json:
 
 {"outputs": [{"kind": "games", "file": "a.bin", "meta": {"games": 512}}], "metrics": {},
- "blocks": [{"number": 0, "scores": [1.0, 0.5]}], "refused": ["<blob>"]}
+ "blocks": [{"number": 0, "scores": [1.0, 0.5], "ranks": [1.0, 0.5]}], "settings": "sims=16", "refused": ["<blob>"]}
 """
 
 import json
@@ -32,7 +32,17 @@ from ringrift.kernel.clock import Clock, SystemClock
 from ringrift.kernel.errors import SettingsError
 from ringrift.kernel.ids import check_blob
 from ringrift.kernel.value import Value
-from ringrift.workload.api import Block, JobContext, JobResult, JobSpec, Kind, Refused, Scalar, VariantSpec
+from ringrift.workload.api import (
+    SETTINGS_LETTERS_MAX,
+    Block,
+    JobContext,
+    JobResult,
+    JobSpec,
+    Kind,
+    Refused,
+    Scalar,
+    VariantSpec,
+)
 
 LINE_BYTES_MAX = 64 * 1024
 STDERR_BYTES_MAX = 4 * 1024
@@ -67,15 +77,20 @@ class _Output(Value):
     meta: dict[str, Scalar] = msgspec.field(default_factory=dict)
 
 
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
 class _Block(Value):
     number: Annotated[int, msgspec.Meta(ge=0)]
-    scores: tuple[Annotated[float, msgspec.Meta(ge=0, le=1)], ...]
+    scores: tuple[_Share, ...]
+    ranks: tuple[_Share, ...] = ()
 
 
 class _Result(Value):
     outputs: tuple[_Output, ...] = ()
     metrics: dict[str, float] = msgspec.field(default_factory=dict)
     blocks: tuple[_Block, ...] = ()
+    settings: Annotated[str, msgspec.Meta(max_length=SETTINGS_LETTERS_MAX)] = ""
     refused: tuple[str, ...] = ()
 
 
@@ -186,9 +201,11 @@ class Executable:
             ctx.publish(output.kind, self._output(out, output.file, OUTPUT_BYTES_MAX), output.meta)
             for output in result.outputs
         )
-        blocks = tuple(Block(number=block.number, scores=block.scores) for block in result.blocks)
+        blocks = tuple(Block(block.number, block.scores, block.ranks) for block in result.blocks)
         made, refused = result.metrics, result.refused
-        return JobResult(outputs=outputs, metrics=made, blocks=blocks, partial=partial, refused=refused)
+        return JobResult(
+            outputs=outputs, metrics=made, blocks=blocks, partial=partial, settings=result.settings, refused=refused
+        )
 
     def _output(self, out: Path, name: str, limit: int) -> bytes:
         """The file *name* in *out*.  Raises RuntimeError unless it is a plain file, right there, and not too large."""

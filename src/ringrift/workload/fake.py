@@ -39,6 +39,7 @@ _BOARDS = (("square8", 64), ("square19", 361), ("hex8", 61), ("hexagonal", 469))
 _BLOB_BYTES_MAX = 16 * 1024 * 1024  # COUNT_MAX checksums of ten digits fit
 _NAP_SECONDS = 0.05
 _DRAW_SHARE = 0.1  # of the weaker side's chance, in two-player games
+_BASELINES = {"random": -400.0, "greedy": -200.0}  # players that never train, with their strength
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,10 @@ class Fake:
     def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
         if all(spec.name != job.variant for spec in self.variants()):
             raise Refused(f"fake does not play {job.variant!r:.80}")
-        stages = {"play": _play, "export": _export, "train": _train, "match": _match, "verify": _verify}
+        stages = {
+            "play": _play, "export": _export, "train": _train, "match": _match, "verify": _verify, "tune": _tune,
+            "import": _import,
+        }  # fmt: skip
         if job.stage not in stages:
             raise Refused(f"fake has no stage {job.stage!r:.80}")
         return stages[job.stage](job, ctx)
@@ -126,15 +130,25 @@ def _train(job: JobSpec, ctx: JobContext) -> JobResult:
 
 
 def _match(job: JobSpec, ctx: JobContext) -> JobResult:
-    candidate, champion = _model(_only(job, "candidate"), job, ctx), _model(_only(job, "champion"), job, ctx)
+    candidate, champion = (_player(role, job, ctx) for role in ("candidate", "champion"))
     players = int(job.variant[-2])
     first, total = _count(job, "first", least=0), _count(job, "count")
     blocks: list[Block] = []
     for done in _steps(job, ctx, 0, total):
         opening = f"{job.variant}#{first + done - 1}"
-        scores = tuple(_score(opening, players, seat, candidate, champion) for seat in range(players))
-        blocks.append(Block(number=first + done - 1, scores=scores))
-    return JobResult(metrics={"blocks": len(blocks)}, blocks=tuple(blocks), partial=len(blocks) < total)
+        games = [_game(opening, players, seat, candidate, champion) for seat in range(players)]
+        scores, ranks = zip(*games, strict=True)
+        blocks.append(Block(number=first + done - 1, scores=scores, ranks=ranks))
+    partial = len(blocks) < total
+    return JobResult(metrics={"blocks": len(blocks)}, blocks=tuple(blocks), partial=partial, settings="fake")
+
+
+def _player(role: str, job: JobSpec, ctx: JobContext) -> _Model:
+    """Who plays as *role*: a model, or a player that never trains if a param names it in its input's place."""
+    name = job.params.get(role)
+    if role not in job.inputs and isinstance(name, str) and name in _BASELINES:
+        return _Model(name, 0, _BASELINES[name])
+    return _model(_only(job, role), job, ctx)
 
 
 def _verify(job: JobSpec, ctx: JobContext) -> JobResult:
@@ -143,22 +157,49 @@ def _verify(job: JobSpec, ctx: JobContext) -> JobResult:
     return JobResult()
 
 
-def _score(opening: str, players: int, seat: int, one: _Model, others: _Model) -> float:
-    """What *one* gets from *seat* against copies of *others*.
+def _import(job: JobSpec, ctx: JobContext) -> JobResult:
+    """A model of ours that comes from elsewhere: the same bytes, if they are one."""
+    known = _model(_only(job, "file"), job, ctx)
+    if not _pause(job, ctx):
+        return JobResult(partial=True)
+    with ctx.open_input(known.blob).open("rb") as file:
+        made = ctx.publish("model", file.read(_BLOB_BYTES_MAX), {"generation": known.generation})
+    return JobResult(outputs=(made,))
+
+
+def _tune(job: JobSpec, ctx: JobContext) -> JobResult:
+    """A bowl: the nearer every number is to 1, the fitter."""
+    try:
+        vector = [float(number) for number in str(job.params.get("vector", "")).split(",")]
+    except ValueError as bad:
+        raise Refused("tune needs a vector: numbers with commas between them") from bad
+    _pause(job, ctx)
+    return JobResult(metrics={"fitness": -sum((number - 1.0) ** 2 for number in vector)})
+
+
+def _game(opening: str, players: int, seat: int, one: _Model, others: _Model) -> tuple[float, float]:
+    """What *one* gets from *seat* against copies of *others*: its share of first place, and of those it beats.
 
     A two-player game is drawn by who sits where, seen from seat 0, and does not know who is the candidate: *one* in
     seat 1 gets what *others* in seat 0 leave.  So A's score from seat s and B's from seat 1-s add up to exactly 1.
     """
     if players == 2 and seat == 1:
-        return 1.0 - _score(opening, players, 0, others, one)
+        score = 1.0 - _game(opening, players, 0, others, one)[0]
+        return score, score
     # The bounds keep the power finite; beyond 4,000 Elo nothing changes any more.
-    difference = min(4000.0, max(-4000.0, one.strength - others.strength))
-    chance = 1.0 / (1.0 + (players - 1) * 10.0 ** (-difference / 400.0))
-    draw = _DRAW_SHARE * min(chance, 1.0 - chance) if players == 2 else 0.0
-    luck = Random(_seed("match", opening, one.blob, others.blob, seat)).random()
-    if luck < chance - draw / 2:
-        return 1.0
-    return 0.5 if luck < chance + draw / 2 else 0.0
+    strength = 10.0 ** (min(4000.0, max(-4000.0, one.strength - others.strength)) / 400.0)
+    luck = Random(_seed("match", opening, one.blob, others.blob, seat))
+    if players == 2:
+        chance = strength / (strength + 1.0)
+        draw = _DRAW_SHARE * min(chance, 1.0 - chance)
+        drawn = luck.random()
+        score = 1.0 if drawn < chance - draw / 2 else 0.5 if drawn < chance + draw / 2 else 0.0
+        return score, score
+    # Plackett and Luce: place by place, each who is left takes it in proportion to its strength.
+    place = 0
+    while place < players - 1 and luck.random() >= strength / (strength + players - 1 - place):
+        place += 1
+    return float(place == 0), 1.0 - place / (players - 1)
 
 
 def _seed(*parts: object) -> int:

@@ -5,11 +5,12 @@ import pytest
 
 from ringrift.cli.live import BAR, View, bar, share, strength, told
 from ringrift.cli.pace import SECONDS, Pace
+from ringrift.evaluation.blocks import Block
 from ringrift.events import alert, cluster, custom, evaluation, model, node, work
 from ringrift.events.base import Event, Unknown
 from ringrift.events.catalog import FOR_PEOPLE
-from ringrift.kernel.settings import Policy
-from ringrift.pipeline.line import Candidate, Stage
+from ringrift.kernel.settings import Gate, Policy
+from ringrift.pipeline.line import Candidate, Challenge, Stage
 from unit.cli.reported import decisions, line
 
 V = "hex8_2p"
@@ -27,6 +28,23 @@ SENTENCES: list[tuple[Event, str]] = [
     (work.Rescued(jobs=("a", "b")), "2 leases were not renewed and have been taken back"),
     (model.Rejected(variant=V, model="m" * 64, reason="weak"), "hex8_2p: candidate mmmmmmmmmm rejected: weak"),
     (node.Left(node="n"), "node n left"),
+    (node.Quarantined(node="n", reason="it lies"), "node n is quarantined: it lies"),
+    (
+        model.Imported(variant=V, model="m" * 64, source="f" * 64, node="n"),
+        "hex8_2p: mmmmmmmmmm was imported from ffffffffff",
+    ),
+    (node.Released(node="n"), "node n may play again"),
+    (evaluation.Tried(variant=V, vector=(1.0, 2.0), fitness=0.5, node="n"), "hex8_2p: fitness 0.500 of (1.0, 2.0)"),
+    (
+        model.RolledBack(variant=V, model="m" * 64, to="k" * 64, generation=3, reason="weak"),
+        "hex8_2p: ROLLED BACK from mmmmmmmmmm to generation 3, kkkkkkkkkk: weak",
+    ),
+    (
+        evaluation.Reviewed(
+            variant=V, model="m" * 64, opponent="k", passed=False, blocks=9, score=0.4, elo=-70.4, reason="due"
+        ),
+        "hex8_2p: review of mmmmmmmmmm FAILED at -70 Elo: due",
+    ),
 ]
 
 
@@ -69,8 +87,9 @@ def test_a_bar_is_as_full_as_its_share(part: float, full: int) -> None:
 def test_a_stage_is_as_far_as_what_it_waits_for(stage: Stage, part: float) -> None:
     """Games while collecting, the job while one is under way, blocks while a candidate is judged."""
     policy = msgspec.structs.replace(Policy(), games_per_export=768)
-    blocks = tuple(evaluation.Played(number=number, scores=(1.0, 0.0)) for number in range(200))
-    candidate = Candidate(model="m", generation=3, dispatched=400, blocks=blocks)
+    blocks = tuple(Block(number=number, scores=(1.0, 0.0)) for number in range(200))
+    test = Challenge(opponent="c", gate=Gate(blocks_max=400), seed=1, dispatched=400, blocks=blocks)
+    candidate = Candidate(model="m", generation=3, challenge=test)
     stands = msgspec.structs.replace(line(V), stage=stage, candidate=candidate)
 
     assert share(stands, policy, {(V, "train"): 0.75, ("hex8_3p", "export"): 0.9}) == part

@@ -38,6 +38,17 @@ TABLE: list[tuple[Event, str]] = [
     (daemon.Cleared(daemon="fill", node="n"), "-daemon n/fill"),
     (node.Lost(node="n", seconds=15.0), "+warning node_lost n"),
     (node.Recovered(node="n"), "-node_lost n"),
+    (node.Quarantined(node="n", reason="it lies"), "+severe quarantine n"),
+    (node.Released(node="n"), "-quarantine n"),
+    (model.RolledBack(variant=V, model="m", to="k", generation=1, reason="weak"), "+warning regression hex8_2p"),
+    (
+        model.RolledBack(variant=V, model="m", to="k", generation=1, reason="weak", level="critical"),
+        "+critical regression hex8_2p",
+    ),
+    (
+        evaluation.Reviewed(variant=V, model="m", opponent="k", passed=True, blocks=9, score=0.6, elo=70, reason="due"),
+        "-regression hex8_2p",
+    ),
     (node.Left(node="n"), "-node_lost n -health n"),
     (node.Joined(node="n", profile="full"), "-node_lost n -health n -daemon n"),
     (health.Changed(node="n", status="degraded", before="healthy"), "+minor health n"),

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from ringrift.evaluation.gate import PRIOR_BLOCKS, elo
-from ringrift.evaluation.interval import BLOCKS_MIN, in_elo, of_score, quantile, summed
+from ringrift.evaluation.gate import elo
+from ringrift.evaluation.interval import BLOCKS_MIN, PRIOR_BLOCKS, in_elo, of_score, quantile, summed
 
 RUNS = 1500
 
@@ -90,17 +90,17 @@ def test_an_interval_in_elo_is_the_elo_of_its_bounds() -> None:
 
 def test_promotions_add_up() -> None:
     """The sum is the sum, and uncertainty grows with every step and shrinks with blocks."""
-    one, two = summed([(0.6, 50)], 2, 0.95), summed([(0.6, 50), (0.7, 50)], 2, 0.95)
-    more = summed([(0.6, 200)], 2, 0.95)
+    one, two = summed([(0.6, 50, 2)], 0.95), summed([(0.6, 50, 2), (0.7, 50, 2)], 0.95)
+    more = summed([(0.6, 200, 2)], 0.95)
 
     assert two.value == pytest.approx(elo(0.6, 2) + elo(0.7, 2))
     assert two.upper - two.lower > one.upper - one.lower > more.upper - more.lower > 0
-    assert summed([], 2, 0.95).value == 0.0
+    assert summed([], 0.95).value == 0.0
 
 
 def test_a_match_won_in_every_game_has_bounds_too() -> None:
     """A score of 1 says a lot, but not everything."""
-    found = summed([(1.0, 16)], 2, 0.95)
+    found = summed([(1.0, 16, 2)], 0.95)
 
     assert math.isfinite(found.lower)
     assert found.lower < found.value < found.upper

@@ -68,6 +68,16 @@ def test_a_recorded_event_is_still_the_same(recording: dict[str, Any]) -> None:
     assert broken_event(recording["shape"], shape(BY_NAME[recording["name"]])) == []
 
 
+def as_far_as(then: Any, now: Any) -> Any:
+    """*now* without the fields that *then* did not have, however deep they lie."""
+    match then, now:
+        case dict(), dict():
+            return {name: as_far_as(then[name], now[name]) for name in then if name in now}
+        case list(), list() if len(then) == len(now):
+            return [as_far_as(old, new) for old, new in zip(then, now, strict=True)]
+    return now
+
+
 @pytest.mark.parametrize("recording", RECORDED, ids=lambda recording: str(recording["name"]))
 def test_a_recorded_body_still_means_the_same(recording: dict[str, Any]) -> None:
     """It decodes to the event that it was, with the values that it had."""
@@ -75,7 +85,7 @@ def test_a_recorded_body_still_means_the_same(recording: dict[str, Any]) -> None
 
     assert type(found) is BY_NAME[recording["name"]]
     values = msgspec.json.decode(msgspec.json.encode(found))
-    assert {name: values[name] for name in recording["values"]} == recording["values"]
+    assert as_far_as(recording["values"], values) == recording["values"]
 
 
 @pytest.mark.parametrize("recording", RECORDED, ids=lambda recording: str(recording["name"]))

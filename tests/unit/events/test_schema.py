@@ -61,7 +61,7 @@ def test_the_schema_has_every_event_under_its_name() -> None:
     schema = json_schema()
 
     assert [one["$ref"] for one in schema["oneOf"]] == [f"#/$defs/{name}" for name in catalog.names()]
-    assert set(schema["$defs"]) == {*catalog.names(), "Evidence", "Played"}
+    assert set(schema["$defs"]) == {*catalog.names(), "Evidence", "Played", "Pair", "Strength", "Summary"}
     for name in catalog.names():
         assert schema["$defs"][name]["properties"]["type"] == {"enum": [name]}
         assert schema["$defs"][name]["description"]

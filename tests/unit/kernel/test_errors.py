@@ -16,8 +16,12 @@ def drawn() -> dict[str, str]:
         if line.startswith(("├── ", "└── ")):
             branch, _, rest = line[4:].partition(" ")
             hangs_on[branch] = "RingriftError"
-            leaves = [word.strip() for word in rest.split("·")]
-            hangs_on |= {leaf: branch for leaf in leaves if LEAF.fullmatch(leaf)}
+        elif line.startswith("│   "):
+            rest = line[4:]  # more leaves of the same branch
+        else:
+            continue
+        leaves = [word.strip() for word in rest.split("·")]
+        hangs_on |= {leaf: branch for leaf in leaves if LEAF.fullmatch(leaf)}
     return hangs_on
 
 

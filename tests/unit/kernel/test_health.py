@@ -2,7 +2,19 @@
 
 import pytest
 
-from ringrift.kernel.health import DEGRADED_MIN, HEALTHY_MIN, Health, Status, score, word, worst
+from ringrift.kernel.health import (
+    DEGRADED_MIN,
+    HEALTHY_MIN,
+    REASONS_MAX,
+    Health,
+    Status,
+    liveness,
+    readiness,
+    score,
+    whole,
+    word,
+    worst,
+)
 
 
 def parts(*statuses: Status) -> list[Health]:
@@ -55,3 +67,69 @@ def test_the_score_is_the_mean_of_points(statuses: tuple[Status, ...], expected:
 def test_each_score_has_its_documented_word(points: float, expected: str) -> None:
     """From 0.8 on it is healthy, from 0.6 on degraded, below that unhealthy."""
     assert word(points) == expected
+
+
+def test_a_whole_is_as_its_worst_part_for_the_reasons_of_all() -> None:
+    """The worst reason comes first, healthy parts need none, and the score is the mean."""
+    found = whole(
+        "node",
+        [
+            Health(part="a", status=Status.HEALTHY, since=1.0),
+            Health(part="b", status=Status.DEGRADED, reason="slow", since=2.0),
+            Health(part="c", status=Status.UNHEALTHY, reason="given up", since=9.0),
+            Health(part="d", status=Status.UNHEALTHY, reason="gone", since=5.0),
+        ],
+    )
+
+    assert (found.part, found.status, found.since) == ("node", Status.UNHEALTHY, 5.0)
+    assert found.reason == "c: given up; d: gone; b: slow"
+    assert found.points == 0.375
+    assert word(found.points) == "unhealthy"
+
+
+def test_a_whole_of_wholes_keeps_their_scores() -> None:
+    """A cluster of one perfect and one half-well node stands between the two."""
+    well = whole("n1", parts(Status.HEALTHY, Status.HEALTHY))
+    half = whole("n2", parts(Status.HEALTHY, Status.UNHEALTHY))
+
+    assert whole("cluster", [well, half]).points == 0.75
+    assert whole("cluster", [well, half]).status is Status.UNHEALTHY
+
+
+def test_a_whole_without_parts_is_unknown() -> None:
+    """What reports nothing is not healthy."""
+    found = whole("node", [])
+
+    assert (found.status, found.points, found.reason) == (Status.UNKNOWN, 0.0, "nothing reports its health")
+
+
+def test_a_whole_with_much_wrong_stays_readable() -> None:
+    """Reasons have a limit, and what is left out is counted."""
+    found = whole("node", parts(*[Status.UNHEALTHY] * (REASONS_MAX + 3)))
+
+    assert found.reason.endswith("; and 3 more")
+    assert found.reason.count(";") == REASONS_MAX
+
+
+@pytest.mark.parametrize(
+    ("status", "alive", "ready"),
+    [
+        (Status.HEALTHY, True, True),
+        (Status.DEGRADED, True, True),
+        (Status.UNKNOWN, True, False),
+        (Status.UNHEALTHY, False, False),
+    ],
+)
+def test_probes_look_at_what_is_critical(status: Status, alive: bool, ready: bool) -> None:
+    """Unhealthy is not alive; unknown is not ready; parts that are not critical change nothing."""
+    found = [Health(part="heart", status=status), Health(part="hobby", status=Status.UNHEALTHY)]
+
+    assert bool(liveness(found, {"heart"})) is alive
+    assert bool(readiness(found, {"heart"})) is ready
+
+
+def test_a_critical_part_that_reports_nothing_is_neither_alive_nor_ready() -> None:
+    """A list without it is not a list in which it is well; the answer names it."""
+    assert liveness([], {"heart"}).reasons == ("heart: reports nothing",)
+    assert not readiness([Health(part="hobby", status=Status.HEALTHY)], {"heart"})
+    assert liveness([], ())

@@ -2,19 +2,22 @@
 
 import hashlib
 
+from ringrift.evaluation.budget import opened
 from ringrift.events import data, evaluation, model, pipeline, selfplay, training, work
 from ringrift.events.base import Event
 from ringrift.jobs import Distribute, Export, Job, Match, Play, Sync, Train, Verify
-from ringrift.kernel.settings import Gate, Policy
+from ringrift.kernel.settings import Budget, Gate, Policy
 from ringrift.pipeline.fill import may_play, top_up
 from ringrift.pipeline.line import Line, Stage, check
 from ringrift.pipeline.machine import advance, open_line
+from ringrift.pipeline.models import Model, become
 from ringrift.pipeline.step import Step
 
 VARIANT = "hex8_2p"
 POLICY = Policy(
     variants=(VARIANT,), games_per_batch=10, games_per_export=20, window_batches_max=3, play_jobs_open=2,
     blocks_per_job=2, match_jobs_open=2, gate=Gate(elo_0=0.0, elo_1=200.0, blocks_min=4, blocks_max=8),
+    budget=Budget(share=0.5, start=1.0), review_promotions=0,
 )  # fmt: skip
 WIN, LOSS, EVEN = (1.0, 1.0), (0.0, 0.0), (0.5, 0.5)
 
@@ -53,8 +56,9 @@ def result(job: Job, scores: tuple[float, ...] = WIN) -> Event:
         case Match():
             blocks = [evaluation.Played(number=job.first + n, scores=scores) for n in range(job.count)]
             return evaluation.BlocksPlayed(
-                variant=VARIANT, candidate=job.candidate, champion=job.opponent, blocks=tuple(blocks), node="n"
-            )
+                variant=VARIANT, candidate=job.candidate, champion=job.opponent, blocks=tuple(blocks), node="n",
+                seed=job.seed,
+            )  # fmt: skip
         case Distribute():
             return model.Distributed(variant=VARIANT, model=job.model, nodes=("n",))
     raise AssertionError(job)
@@ -94,23 +98,29 @@ class Story:
         self.policy, self.at = policy, 0.0
         self.alive: dict[str, Job] = {}
         self.told: list[Event] = []
+        self.models: dict[str, Model] = {}
+        self.account = opened(policy.budget)
         step = open_line(pipeline.Opened(variant=VARIANT, workload="fake"), policy, self.at)
         self.line = step.line
-        self._take(step)
+        self.take(step)
 
     def tell(self, event: Event) -> Step:
         """Let *event* happen."""
         self.at += 1.0
-        step = advance(self.line, event, self.policy, self.at)
+        step = advance(self.line, event, self.policy, self.at, self.account)
         self.told.append(event)
         self.line = step.line
-        self._take(step)
+        self.take(step)
         return step
 
-    def _take(self, step: Step) -> None:
+    def take(self, step: Step) -> None:
+        """Let *step* be taken."""
         check(self.line)
-        if step.cancel is not None:
-            self.alive = {key: job for key, job in self.alive.items() if not key.startswith(step.cancel)}
+        self.account = step.account or self.account
+        for change in step.models:
+            known = self.models.get(change.model)
+            self.models[change.model] = become(known, VARIANT, change, self.at)
+        self.alive = {key: job for key, job in self.alive.items() if not key.startswith(step.cancel)}
         for job in step.jobs:
             self.alive.setdefault(job.key, job)
 

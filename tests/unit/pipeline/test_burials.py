@@ -6,6 +6,7 @@ import pytest
 from ringrift.events import data, model
 from ringrift.jobs import Job, Sync, Train
 from ringrift.pipeline.line import Counts, Stage
+from ringrift.pipeline.models import State
 from unit.pipeline.story import POLICY, VARIANT, Story, at, blob, burial
 
 KINDS = ("play", "sync", "export", "train", "verify", "match", "distribute")
@@ -173,12 +174,15 @@ def test_a_lost_champion_gives_way_to_the_one_before_it() -> None:
     """When no copy of the champion can be had, the one before it plays on, and the loss is said."""
     story = at(Stage.COLLECTING, rounds=2)
     champion, previous, iteration = story.line.champion, story.line.previous, story.line.iteration
+    first = story.line.ancestors[0].model
     story.fill()
 
     step = story.bury("play", champion)
 
     line = step.line
-    assert (line.champion, line.previous, line.generation, line.iteration) == (previous, None, 1, iteration)
+    assert (line.champion, line.generation, line.iteration) == (previous, 1, iteration)
+    assert line.previous == first
+    assert story.models[champion or ""].state is State.LOST
     assert line.stage is Stage.COLLECTING
     assert data.Lost(variant=VARIANT, blob=champion or "", reason="exit 13") in step.events
 

@@ -8,9 +8,9 @@ import pytest
 from ringrift.blobs.folder import FolderBlobs
 from ringrift.cluster.roster import NodeRecord
 from ringrift.events import data, model
-from ringrift.jobs import Distribute, Play, Sync
+from ringrift.jobs import Distribute, Export, Play, Sync
 from ringrift.kernel.errors import JobFailed, NodeAway, NoRoom, NoRoute
-from ringrift.kernel.settings import Replicas
+from ringrift.kernel.settings import Replicas, WorkSettings
 from ringrift.pipeline.carry import Porter
 from ringrift.sync.transfer import Transfer
 from ringrift.workload.api import Artifact, JobResult
@@ -52,7 +52,7 @@ class Fleet:
 
     def porter(self, copies_min: int = 2) -> Porter:
         record = NodeRecord(id="here", profile="full", address="", beat=0, ephemeral=True)
-        return Porter(record, self.transfer, self.world.roster, Replicas(copies_min=copies_min))
+        return Porter(record, self.transfer, self.world.roster, Replicas(copies_min=copies_min), WorkSettings())
 
 
 def told(folder: Path, story: Callable[[World, Fleet], Awaitable[None]]) -> None:
@@ -213,5 +213,20 @@ def test_a_result_is_written_down_and_linked_to_what_it_came_from(tmp_path: Path
         assert made.events[0].ephemeral
         assert [record.index for record in made.records] == [{"blob": "b" * 64, "node": "here"}]
         assert made.links == (("b" * 64, "m" * 64),)
+        assert [(one.blob, one.node, one.kind, one.games) for one in made.origins] == [("b" * 64, "here", "games", 3)]
+
+    told(tmp_path, story)
+
+
+def test_what_an_export_refused_is_no_parent_of_its_samples(tmp_path: Path) -> None:
+    """Lineage names what samples rest on, and nothing else."""
+
+    async def story(world: World, fleet: Fleet) -> None:
+        samples = Artifact(kind="samples", blob="s" * 64, size=1, meta={"samples": 30, "games": 3})
+        export = Export(variant=V, batches=("b" * 64, "c" * 64))
+
+        made = fleet.porter().conclude(export, JobResult(outputs=(samples,), refused=("c" * 64,)))
+
+        assert made.links == (("s" * 64, "b" * 64),)
 
     told(tmp_path, story)

@@ -1,50 +1,49 @@
 """A challenge keeps enough blocks on their way, and none twice."""
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringrift.events.evaluation import Played
+from ringrift.evaluation.blocks import Block
 from ringrift.jobs import STAGE, Match
-from ringrift.pipeline.challenge import MATCH, evidence, keys, more, outcome, verdict, with_blocks
-from ringrift.pipeline.line import Candidate, Line, Stage
+from ringrift.kernel.settings import Gate
+from ringrift.pipeline.challenge import MATCH, again, evidence, keys, more, outcome, verdict, with_blocks, without
+from ringrift.pipeline.line import Candidate, Challenge, Line, Stage
 from unit.pipeline.story import POLICY, VARIANT, WIN, blob
 
+LINE = Line(
+    variant=VARIANT, workload="fake", players=2, stage=Stage.EVALUATING, champion=blob("champion"), generation=0,
+    candidate=Candidate(model=blob("candidate"), generation=1),
+)  # fmt: skip
 
-def challenged(dispatched: int = 0, known: int = 0) -> Line:
-    """A line whose candidate has *known* of *dispatched* blocks."""
-    blocks = tuple(Played(number=number, scores=(0.5, 0.5)) for number in range(known))
-    candidate = Candidate(model=blob("candidate"), generation=1, copied=True, verified=True, dispatched=dispatched)
-    return Line(
-        variant=VARIANT, workload="fake", players=2, stage=Stage.EVALUATING, champion=blob("champion"), generation=0,
-        candidate=msgspec.structs.replace(candidate, blocks=blocks),
-    )  # fmt: skip
+
+def challenged(dispatched: int = 0, known: int = 0, gate: Gate = POLICY.gate) -> Challenge:
+    """A test with *known* of *dispatched* blocks."""
+    blocks = tuple(Block(number=number, scores=(0.5, 0.5), node="ab"[number % 2]) for number in range(known))
+    return Challenge(opponent=blob("champion"), gate=gate, seed=5, dispatched=dispatched, blocks=blocks)
 
 
 @settings(max_examples=30)
 @given(st.integers(1, 7), st.integers(1, 5), st.integers(2, 60), st.lists(st.integers(0, 12), max_size=12))
 def test_every_block_is_asked_for_exactly_once(size: int, open_jobs: int, cap: int, arrivals: list[int]) -> None:
     """Whatever the sizes and the rhythm of arrival, jobs follow each other without gap or overlap up to the cap."""
-    gate = msgspec.structs.replace(POLICY.gate, blocks_min=2, blocks_max=cap)
-    policy = msgspec.structs.replace(POLICY, blocks_per_job=size, match_jobs_open=open_jobs, gate=gate)
-    line, asked = challenged(), []
+    policy = msgspec.structs.replace(POLICY, blocks_per_job=size, match_jobs_open=open_jobs)
+    test, asked = challenged(gate=msgspec.structs.replace(POLICY.gate, blocks_min=2, blocks_max=cap)), []
 
     for arrived in (*arrivals, *[cap] * cap):
-        line, jobs = more(line, policy)
+        test, jobs = more(LINE, blob("candidate"), test, policy)
         asked += [number for job in jobs for number in range(job.first, job.first + job.count)]
-        candidate = line.candidate
-        assert candidate is not None
-        assert candidate.dispatched - len(candidate.blocks) <= (open_jobs + 1) * size
-        known = range(len(candidate.blocks), min(len(candidate.blocks) + arrived, candidate.dispatched))
-        found = with_blocks(candidate, [Played(number=number, scores=(0.5, 0.5)) for number in known], 2)
-        line = msgspec.structs.replace(line, candidate=found)
+        assert test.dispatched - len(test.blocks) <= (open_jobs + 1) * size
+        known = range(len(test.blocks), min(len(test.blocks) + arrived, test.dispatched))
+        test = with_blocks(test, [Block(number=number, scores=(0.5, 0.5)) for number in known], 2)
 
     assert asked == list(range(cap))
 
 
 def test_a_match_goes_before_self_play_and_behind_what_the_line_waits_for() -> None:
     """Its priority lies between those of games and of stages, and its key is one of the match's."""
-    _, jobs = more(challenged(), POLICY)
+    _, jobs = more(LINE, blob("candidate"), challenged(), POLICY)
 
     for job in jobs:
         assert isinstance(job, Match)
@@ -54,8 +53,8 @@ def test_a_match_goes_before_self_play_and_behind_what_the_line_waits_for() -> N
 
 def test_the_verdict_shows_how_far_the_test_is() -> None:
     """People see the likelihood ratio and the bound it must cross."""
-    line = challenged(dispatched=4, known=3)
-    said, judged = verdict(line, POLICY, 7.0), outcome(line, POLICY)
+    test = challenged(dispatched=4, known=3)
+    said, judged = verdict(LINE, "evaluating", test, 7.0), outcome(test, 2)
 
     assert (said.allowed, said.value, said.limit, said.since) == (False, judged.llr, judged.upper, 7.0)
     assert said.rule == "likelihood ratio between the bounds"
@@ -63,22 +62,51 @@ def test_the_verdict_shows_how_far_the_test_is() -> None:
 
 def test_evidence_is_what_the_gate_said() -> None:
     """Everything a decision rests on is kept with it."""
-    line = challenged(dispatched=4)
-    assert line.candidate is not None
-    won = with_blocks(line.candidate, [Played(number=number, scores=WIN) for number in range(4)], 2)
-    judged = outcome(msgspec.structs.replace(line, candidate=won), POLICY)
+    won = with_blocks(challenged(dispatched=4), [Block(number=number, scores=WIN) for number in range(4)], 2)
+    judged = outcome(won, 2)
 
-    kept = evidence(judged)
+    kept = msgspec.structs.asdict(evidence(judged, won))
 
     assert judged.decided is True
-    assert msgspec.structs.asdict(kept).items() <= msgspec.structs.asdict(judged).items()
+    assert (kept.pop("alpha"), kept.pop("ranked")) == (POLICY.gate.alpha, False)
+    assert kept.items() <= msgspec.structs.asdict(judged).items()
 
 
 def test_the_first_result_of_a_block_counts() -> None:
     """A block that is told again with another result changes nothing."""
-    line = challenged(dispatched=4, known=2)
-    assert line.candidate is not None
+    test = challenged(dispatched=4, known=2)
 
-    again = with_blocks(line.candidate, [Played(number=1, scores=WIN)], 2)
+    assert with_blocks(test, [Block(number=1, scores=WIN)], 2) == test
 
-    assert again == line.candidate
+
+def test_blocks_with_ranks_are_judged_by_them() -> None:
+    """Three players that only ever finish second are as good as equals, though they win nothing."""
+    ranked = [Block(number=number, scores=(0.0, 0.0, 0.0), ranks=(0.5, 0.5, 0.5)) for number in range(4)]
+
+    outcomes = [
+        outcome(with_blocks(challenged(dispatched=4), blocks, 3), 3)
+        for blocks in (ranked, [msgspec.structs.replace(block, ranks=()) for block in ranked])
+    ]
+
+    assert [said.score for said in outcomes] == [0.5, 0.0]
+    assert outcomes[0].llr > outcomes[1].llr
+
+
+@pytest.mark.parametrize("ranks", [(0.5,), (1.5, 0.5), (-0.1, 0.0)])
+def test_a_block_with_strange_ranks_does_not_count(ranks: tuple[float, ...]) -> None:
+    """From every seat or from none, between 0 and 1."""
+    test = challenged(dispatched=4)
+
+    assert with_blocks(test, [Block(number=0, scores=WIN, ranks=ranks)], 2) == test
+
+
+def test_blocks_of_one_node_are_played_again() -> None:
+    """What it reported is out, and exactly those numbers are asked for once more, with the same openings."""
+    test = challenged(dispatched=8, known=7)
+
+    left, numbers = without(test, "a")
+    jobs = again(LINE, blob("candidate"), left, numbers, POLICY)
+
+    assert [block.number for block in left.blocks] == [1, 3, 5]
+    assert [(job.first, job.count, job.seed) for job in jobs] == [(0, 1, 5), (2, 1, 5), (4, 1, 5), (6, 1, 5)]
+    assert [(job.first, job.count) for job in again(LINE, "m", test, range(5), POLICY)] == [(0, 2), (2, 2), (4, 1)]

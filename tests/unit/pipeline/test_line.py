@@ -5,18 +5,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from ringrift.events.evaluation import Played
-from ringrift.pipeline.line import Batch, Candidate, Counts, Line, Stage, check, needed
+from ringrift.evaluation.blocks import Block
+from ringrift.kernel.settings import Gate
+from ringrift.pipeline.line import Ancestor, Batch, Candidate, Challenge, Counts, Line, Stage, check, needed
 from unit.pipeline.story import VARIANT, at, blob
 
 SOUND = Line(variant=VARIANT, workload="fake", players=2, stage=Stage.COLLECTING, champion=blob("c"), generation=0)
 BATCH = Batch(blob=blob("b"), games=10)
-CANDIDATE = Candidate(model=blob("m"), generation=1, dispatched=2)
+CANDIDATE = Candidate(model=blob("m"), generation=1)
 
 
-def played(*numbers: int) -> tuple[Played, ...]:
-    """Blocks with these numbers."""
-    return tuple(Played(number=number, scores=(1.0, 0.0)) for number in numbers)
+def with_blocks(*numbers: int, opponent: str = "c") -> Candidate:
+    """A candidate with blocks of these numbers, of which two were asked for."""
+    blocks = tuple(Block(number=number, scores=(1.0, 0.0)) for number in numbers)
+    test = Challenge(opponent=blob(opponent), gate=Gate(), seed=1, dispatched=2, blocks=blocks)
+    return msgspec.structs.replace(CANDIDATE, challenge=test)
 
 
 @pytest.mark.parametrize(
@@ -34,9 +37,12 @@ def played(*numbers: int) -> tuple[Played, ...]:
         {"stage": Stage.EVALUATING},
         {"stage": Stage.VERIFYING},
         {"champion": None, "generation": -1},
-        {"stage": Stage.EVALUATING, "candidate": msgspec.structs.replace(CANDIDATE, blocks=played(1, 0))},
-        {"stage": Stage.EVALUATING, "candidate": msgspec.structs.replace(CANDIDATE, blocks=played(0, 0))},
-        {"stage": Stage.EVALUATING, "candidate": msgspec.structs.replace(CANDIDATE, blocks=played(2))},
+        {"stage": Stage.EVALUATING, "candidate": with_blocks(1, 0)},
+        {"stage": Stage.EVALUATING, "candidate": with_blocks(0, 0)},
+        {"stage": Stage.EVALUATING, "candidate": with_blocks(2)},
+        {"stage": Stage.EVALUATING, "candidate": with_blocks(0, opponent="another")},
+        {"stage": Stage.VERIFYING, "candidate": with_blocks(0)},
+        {"ancestors": (Ancestor(model=blob("a"), generation=0),) * 9},
     ],
 )
 def test_an_unsound_line_does_not_pass(changes: dict[str, Any]) -> None:

@@ -72,10 +72,10 @@ def test_games_are_copied_counted_and_exported_when_there_are_enough() -> None:
 
     played = story.tell(one)
     assert played.jobs == (Sync(variant=VARIANT, blob=one.batch, kind_of="games", source="n", priority=STAGE),)
-    assert story.line.pending == (Batch(blob=one.batch, games=10),)
+    assert story.line.pending == (Batch(blob=one.batch, games=10, node="n"),)
 
     kept = story.finish("sync")
-    assert (kept.jobs, story.line.fresh, story.line.window) == ((), 10, (Batch(blob=one.batch, games=10),))
+    assert (kept.jobs, story.line.fresh, story.line.window) == ((), 10, (Batch(blob=one.batch, games=10, node="n"),))
     [waits] = kept.verdicts
     assert (waits.allowed, waits.value, waits.limit) == (False, 10, 20)
 
@@ -138,7 +138,8 @@ def test_a_candidate_plays_numbered_blocks_of_one_seed() -> None:
     assert [(job.first, job.count) for job in matches] == [(0, 2), (2, 2)]
     assert {(job.candidate, job.champion) for job in matches} == {(candidate.model, story.line.champion)}
     assert len({job.seed for job in matches}) == 1
-    assert candidate.dispatched == 4
+    assert candidate.challenge is not None
+    assert candidate.challenge.dispatched == 4
 
 
 def test_a_stronger_candidate_is_promoted_on_evidence() -> None:
@@ -163,7 +164,7 @@ def test_a_stronger_candidate_is_promoted_on_evidence() -> None:
     assert (promoted.previous, promoted.evidence.blocks, promoted.evidence.score) == (old, 4, 1.0)
     assert step.decision is not None
     assert step.decision.evidence == promoted.evidence
-    assert step.cancel == Match.prefix(VARIANT, candidate.model)
+    assert step.cancel == (Match.prefix(VARIANT, candidate.model),)
     assert [job.kind() for job in story.alive.values() if job.kind() != "play"] == ["distribute"]
 
 
@@ -189,16 +190,20 @@ def test_a_weaker_candidate_is_rejected_on_evidence() -> None:
 def test_an_even_candidate_is_rejected_at_the_cap_at_the_latest() -> None:
     """A match that decides nothing asks for blocks up to the cap and not one more."""
     story = at(Stage.EVALUATING, rounds=0)
-    scores = [(1.0, 1.0), (0.5, 0.0)] * 2
+    candidate = story.line.candidate
+    assert candidate is not None
+    assert candidate.challenge is not None
+    cap, scores = candidate.challenge.gate.blocks_max, [(1.0, 1.0), (0.5, 0.0)]
 
-    for pair in scores:
+    for number in range(-(-cap // POLICY.blocks_per_job)):
         assert story.line.stage is Stage.EVALUATING
-        step = story.finish("match", pair)
+        step = story.finish("match", scores[number % 2])
 
+    assert cap >= POLICY.gate.blocks_max, "a stricter test gets more blocks"
     assert step.decision is not None
     assert step.decision.reason == "undecided at the most blocks allowed"
     assert step.decision.evidence is not None
-    assert step.decision.evidence.blocks == POLICY.gate.blocks_max
+    assert step.decision.evidence.blocks == cap
 
 
 def test_a_fast_win_does_not_decide_before_a_slow_block() -> None:

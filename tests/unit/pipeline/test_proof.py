@@ -81,7 +81,7 @@ def test_a_claim_is_played_in_blocks_of_its_own(variant: str, baselines: tuple[s
     numbers = [number for job in jobs for number in range(job.first, job.first + job.count)]
     assert numbers == list(range(POLICY.gate.blocks_max, POLICY.gate.blocks_max + wanted.blocks))
     assert len(numbers) * int(variant[-2]) >= GAMES_MIN
-    assert {(job.priority, job.proof, job.baseline) for job in jobs} == {(URGENT, True, "".join(baselines))}
+    assert {(job.priority, job.purpose, job.baseline) for job in jobs} == {(URGENT, "proof", "".join(baselines))}
     assert len({(job.seed, job.plies) for job in jobs}) == 1
 
 

@@ -12,7 +12,19 @@ from ringrift.jobs import Export, Job, Train
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline.line import Stage
 from ringrift.pipeline.machine import advance
-from ringrift.pipeline.records import begins_round, carry_out, decisions_of, lines, load, note, save, verdicts_of
+from ringrift.pipeline.models import State
+from ringrift.pipeline.records import (
+    account_of,
+    begins_round,
+    carry_out,
+    decisions_of,
+    lines,
+    load,
+    models_of,
+    note,
+    save,
+    verdicts_of,
+)
 from unit.pipeline.story import POLICY, VARIANT, at, result
 from unit.work.world import World, play
 
@@ -25,7 +37,7 @@ def test_a_step_is_carried_out_whole(tmp_path: Path) -> None:
         matches = [job for job in tale.alive.values() if job.kind() == "match"]
         await world.desk().ask(matches)
         tale.finish("match")
-        step = advance(tale.line, result(tale.pop("match")), POLICY, 50.0)
+        step = advance(tale.line, result(tale.pop("match")), POLICY, 50.0, tale.account)
         cause = world.envelope(pipeline.Opened(variant=VARIANT, workload="fake"))
 
         async with world.store.begin() as tx:
@@ -34,9 +46,15 @@ def test_a_step_is_carried_out_whole(tmp_path: Path) -> None:
         async with world.store.read() as view:
             assert await load(view, VARIANT) == step.line
             assert await lines(view) == [step.line]
-            assert await decisions_of(view, VARIANT) == [step.decision]
+            [decision] = await decisions_of(view, VARIANT)
+            states = {one.model: one.state for one in await models_of(view, VARIANT)}
+            account = await account_of(view, POLICY.budget)
             gates = {str(verdict.gate) for verdict in await verdicts_of(view, VARIANT)}
             said = {event.name: event for event in await view.read(0, 10)}
+        assert step.decision is not None
+        assert msgspec.structs.replace(decision, id="") == step.decision
+        assert states == {step.line.champion: State.CHAMPION, step.line.previous: State.RETIRED}
+        assert (account, account.promoted) == (step.account, 1)
         assert gates == {"evaluating", "distributing"}
         assert [(row.kind, row.state) for row in await world.jobs()] == [
             ("match", "cancelled"), ("match", "cancelled"), ("distribute", "ready"),
@@ -89,7 +107,9 @@ def test_what_is_asked_belongs_to_the_story_of_its_cause(tmp_path: Path) -> None
         cause = world.envelope(batch)
 
         async with world.store.begin() as tx:
-            await carry_out(tx, advance(tale.line, batch, POLICY, 50.0), cause, ids=world.ids, scribe=world.scribe)
+            await carry_out(
+                tx, advance(tale.line, batch, POLICY, 50.0, tale.account), cause, ids=world.ids, scribe=world.scribe
+            )
 
         [lease] = await world.desk().claim({"sync"}, 1)
         context = trace.read(lease.context)

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from ringrift.evaluation.budget import opened
 from ringrift.events import data, evaluation, model, pipeline, selfplay, training
 from ringrift.events.base import Event
 from ringrift.pipeline.line import Line, Stage
@@ -14,8 +15,8 @@ ALWAYS_IN_TURN = (selfplay.BatchFinished, data.Synced)
 
 
 def nothing_happened(step: Step, line: Line) -> bool:
-    """Whether *step* leaves *line* as it was and asks and says nothing."""
-    return (step.line, step.jobs, step.events, step.decision, step.cancel) == (line, (), (), None, None)
+    """Whether the step left everything as it was; verdicts may say why."""
+    return msgspec.structs.replace(step, verdicts=()) == Step(line=line)
 
 
 def whole_round() -> Story:
@@ -31,7 +32,7 @@ def test_every_event_told_twice_counts_once() -> None:
     for event in told:
         story.tell(event)
         kinds.add(type(event))
-        again = advance(story.line, event, POLICY, story.at + 1.0)
+        again = advance(story.line, event, POLICY, story.at + 1.0, story.account)
         assert nothing_happened(again, story.line), event
 
     assert kinds == {
@@ -57,7 +58,7 @@ def test_an_event_of_another_stage_changes_nothing() -> None:
         story.tell(event)
         for other in told:
             if not isinstance(other, (*ALWAYS_IN_TURN, own.get(story.line.stage, ()))):
-                assert nothing_happened(advance(story.line, other, POLICY, 99.0), story.line)
+                assert nothing_happened(advance(story.line, other, POLICY, 99.0, story.account), story.line)
 
 
 def test_an_event_about_something_else_changes_nothing() -> None:
@@ -75,7 +76,7 @@ def test_an_event_about_something_else_changes_nothing() -> None:
     for stage, event in cases:
         line = at(stage).line
 
-        assert nothing_happened(advance(line, event, POLICY, 99.0), line), (stage, event)
+        assert nothing_happened(advance(line, event, POLICY, 99.0, opened(POLICY.budget)), line), (stage, event)
 
 
 def test_opening_an_open_line_changes_nothing() -> None:
@@ -83,7 +84,7 @@ def test_opening_an_open_line_changes_nothing() -> None:
     story = Story()
 
     for event in whole_round().told:
-        again = advance(story.line, pipeline.Opened(variant=VARIANT, workload="other"), POLICY, 99.0)
+        again = advance(story.line, pipeline.Opened(variant=VARIANT, workload="other"), POLICY, 99.0, story.account)
         assert nothing_happened(again, story.line)
         story.tell(event)
 
@@ -95,9 +96,9 @@ def test_the_same_games_count_once_while_they_are_known() -> None:
     batch = result(story.pop("play"))
     story.tell(batch)
 
-    assert nothing_happened(advance(story.line, batch, POLICY, 99.0), story.line)
+    assert nothing_happened(advance(story.line, batch, POLICY, 99.0, story.account), story.line)
     story.finish("sync")
-    assert nothing_happened(advance(story.line, batch, POLICY, 99.0), story.line)
+    assert nothing_happened(advance(story.line, batch, POLICY, 99.0, story.account), story.line)
 
 
 def test_samples_of_an_earlier_export_change_nothing() -> None:
@@ -105,7 +106,7 @@ def test_samples_of_an_earlier_export_change_nothing() -> None:
     story = at(Stage.EXPORTING, rounds=1)
     late = next(event for event in story.told if isinstance(event, data.Exported))
 
-    assert nothing_happened(advance(story.line, late, POLICY, 99.0), story.line)
+    assert nothing_happened(advance(story.line, late, POLICY, 99.0, story.account), story.line)
 
 
 def test_a_model_of_an_earlier_training_changes_nothing() -> None:
@@ -117,7 +118,7 @@ def test_a_model_of_an_earlier_training_changes_nothing() -> None:
     story.go(Stage.TRAINING)
 
     assert late.parent == story.line.champion
-    assert nothing_happened(advance(story.line, late, POLICY, 99.0), story.line)
+    assert nothing_happened(advance(story.line, late, POLICY, 99.0, story.account), story.line)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_the_burial_of_an_earlier_job_changes_nothing(kind: str, stage: Stage) -
     old = {"seed": 1} if kind != "distribute" else {"model": blob("an earlier champion")}
     late = burial(msgspec.structs.replace(ours, **old))
 
-    assert nothing_happened(advance(story.line, late, POLICY, 99.0), story.line)
+    assert nothing_happened(advance(story.line, late, POLICY, 99.0, story.account), story.line)
 
 
 def test_the_burial_of_an_export_told_twice_counts_once() -> None:
@@ -148,4 +149,4 @@ def test_the_burial_of_an_export_told_twice_counts_once() -> None:
     story.tell(bad)
     assert story.line.stage is Stage.EXPORTING
 
-    assert nothing_happened(advance(story.line, bad, POLICY, 99.0), story.line)
+    assert nothing_happened(advance(story.line, bad, POLICY, 99.0, story.account), story.line)

@@ -111,3 +111,24 @@ def test_it_gives_signs_of_life_between_the_moves_of_slow_players(tmp_path: Path
 
     assert len(beats) == 5
     assert topology(VARIANTS["square8_2p"][0]).cells > cells.max() >= 0
+
+
+def test_ranks_say_how_many_were_beaten() -> None:
+    """Seats are ranked by discs, as many are half; among two it is the score."""
+    board = np.array([[1, 1, 1, 2, 2, 3, 3, 0], [1, 2, 3, 4, 4, 4, 4, 4]], np.int8)
+
+    assert match._ranks(board[:1], 3).tolist() == [[1.0, 0.25, 0.25]]
+    assert match._ranks(board[1:], 4) == pytest.approx(np.array([[1 / 3, 1 / 3, 1 / 3, 1.0]]))
+
+
+@pytest.mark.parametrize("variant", ["hex8_2p", "hex8_4p"])
+def test_ranks_and_scores_agree(variant: str) -> None:
+    """Who has first place alone has beaten all others; among two both numbers are one."""
+    greedy, random = (match.BaselinePlayer(name, variant, 3) for name in ("greedy", "random"))
+
+    (blocks,) = match.waves(variant, greedy, random, seed=1, first=0, count=6, plies=8, going=lambda: True)
+
+    for block in blocks:
+        assert all((score == 1.0) == (rank == 1.0) for score, rank in zip(block.scores, block.ranks, strict=True))
+    if variant == "hex8_2p":
+        assert all(block.ranks == block.scores for block in blocks)

@@ -67,15 +67,13 @@ print(torch_selfplay.run(job, Scratch(Path({str(tmp_path)!r}), durable=False), d
     assert (ran.returncode, ran.stdout.strip()) == (0, "3.0"), ran.stderr
 
 
-def test_it_gives_signs_of_life_while_a_ply_takes_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_it_gives_signs_of_life_while_a_ply_takes_long(tmp_path: Path) -> None:
     """While the device compiles nobody takes the job away; a ply that never ends falls silent."""
-    monkeypatch.setattr(torch_selfplay, "BREATH_SECONDS", 0.01)
-    monkeypatch.setattr(torch_selfplay, "PLY_SECONDS_MAX", 0.05)
     ctx, slow = Scratch(tmp_path, durable=False), threading.Event()
 
     def plies() -> Iterator[Finished]:
         slow.wait(0.5)
         yield Finished(np.zeros(0, np.int64), records.empty(2))
 
-    assert len(list(torch_selfplay._breathing(plies(), Pulse(ctx, Quick())))) == 1
+    assert len(list(torch_selfplay.breathing(plies(), Pulse(ctx, Quick()), every=0.01, most=0.05))) == 1
     assert len(ctx.beats) == 5

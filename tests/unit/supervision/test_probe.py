@@ -5,10 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from ringrift.kernel.health import Status
-from ringrift.supervision.probe import Seen, judge
+from ringrift.kernel.health import Health, Status
+from ringrift.supervision.probe import Vitals, judge
 
-WELL = Seen(name="fill", state="running", progress=100.0, started=50.0, patience=60.0, failures=0)
+WELL = Vitals(name="fill", state="running", progress=100.0, started=50.0, patience=60.0, failures=0)
+GOOD = Health(part="own", status=Status.HEALTHY)
+WORSE = Health(part="own", status=Status.UNHEALTHY, reason="no licence")
 
 
 @pytest.mark.parametrize(
@@ -21,7 +23,19 @@ WELL = Seen(name="fill", state="running", progress=100.0, started=50.0, patience
         ({"failures": 2, "error": "x"}, 500.0, Status.UNHEALTHY, "no progress for 400 s"),
         ({"progress": None}, 60.0, Status.UNKNOWN, "not ready yet"),
         ({"progress": None}, 111.0, Status.UNHEALTHY, "no progress for 61 s"),
-        ({"progress": None, "failures": 1}, 60.0, Status.UNKNOWN, "not ready yet"),
+        ({"progress": None, "failures": 1, "error": "x"}, 60.0, Status.UNHEALTHY, "fails at its start: x"),
+        ({"state": "pausing", "failures": 1, "error": "x"}, 500.0, Status.DEGRADED, "1 recent failures, last: x"),
+        ({"state": "waiting", "waits": "no room"}, 500.0, Status.DEGRADED, "waits: no room"),
+        ({"started": 155.0}, 161.0, Status.HEALTHY, ""),
+        ({"stall": "held up the loop"}, 110.0, Status.DEGRADED, "held up the loop"),
+        ({"said": (WORSE,), "failures": 1, "error": "x"}, 110.0, Status.UNHEALTHY, "no licence"),
+        ({"said": (GOOD,)}, 110.0, Status.HEALTHY, ""),
+        (
+            {"state": "stopped", "left": True},
+            110.0,
+            Status.UNHEALTHY,
+            "was told to stop and still runs: only a restart of the node helps",
+        ),
         ({"state": "failed", "error": "OSError: gone"}, 110.0, Status.UNHEALTHY, "given up: OSError: gone"),
         ({"state": "stopped"}, 110.0, Status.UNKNOWN, "stopped"),
         ({"state": "stopped"}, 9999.0, Status.UNKNOWN, "stopped"),

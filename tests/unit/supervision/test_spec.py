@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ringrift.events.node import Joined, Left
 from ringrift.kernel.errors import SettingsError, Unbound
-from ringrift.supervision.spec import Daemon, in_order
+from ringrift.supervision.spec import Daemon, in_order, stop_seconds_max
 
 
 async def duty(event: object = None, *, store: str, clock: str) -> tuple[object, str, str]:
@@ -29,11 +29,14 @@ def daemon(name: str, *after: str) -> Daemon:
         {"every": 1.0, "on": (Joined,)},
         {"on": (Joined,), "serve": True},
         {"every": 0.0, "on": (Joined,), "serve": True},
+        {"serve": True, "process": ("true",)},
     ],
 )
 def test_a_daemon_has_exactly_one_shape(shape: dict[str, Any]) -> None:
     """None, two or three of every, on and serve are refused when the daemon is declared."""
-    with pytest.raises(SettingsError, match=r"daemon watch = \d is not valid: has exactly one of every, on, serve"):
+    with pytest.raises(
+        SettingsError, match=r"daemon watch = \d is not valid: has exactly one of every, on, serve, process"
+    ):
         Daemon(name="watch", run=duty, **shape)
 
 
@@ -41,6 +44,26 @@ def test_a_daemon_has_exactly_one_shape(shape: dict[str, Any]) -> None:
 def test_each_shape_is_a_shape(shape: dict[str, Any]) -> None:
     """Seconds, the name of a setting, events, or serving make a daemon."""
     assert Daemon(name="watch", run=duty, **shape).name == "watch"
+
+
+def test_a_program_is_a_shape_without_a_body() -> None:
+    """What is a process has nothing to run here, and what is not must have."""
+    assert Daemon(name="watch", process=("true",)).run is None
+    for wrong in ({"run": duty, "process": ("true",)}, {"serve": True}):
+        with pytest.raises(SettingsError, match="a body to run, or is a process, and not both"):
+            Daemon(name="watch", **wrong)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_a_program_has_no_role() -> None:
+    """It could not know when the role has gone to another node."""
+    with pytest.raises(SettingsError, match="a program cannot be bound to a role"):
+        Daemon(name="watch", process=("true",), role="watch")
+
+
+def test_an_unknown_category_is_named() -> None:
+    """Lists group by category, so a slip of the pen must not make a new one."""
+    with pytest.raises(SettingsError, match=r"'sink'.*categories are core, sync"):
+        Daemon(name="watch", run=duty, serve=True, category="sink")
 
 
 def test_an_unknown_profile_is_named() -> None:
@@ -87,6 +110,22 @@ def test_a_circle_is_refused(circle: list[tuple[str, str]]) -> None:
         in_order([daemon(name, after) for name, after in circle])
 
     assert set(refused.value.value) == {name for name, _ in circle}
+
+
+def test_what_is_needed_starts_before_and_must_be_there() -> None:
+    """A need orders like after; without it nothing starts, and the error names both."""
+    needy = Daemon(name="a", run=duty, every=1.0, needs=("b",))
+
+    assert [one.name for one in in_order([needy, daemon("b")])] == ["b", "a"]
+    with pytest.raises(SettingsError, match=r"daemon a = 'b' is not valid: it needs this daemon"):
+        in_order([needy, daemon("c")])
+
+
+def test_the_time_to_stop_adds_up() -> None:
+    """Daemons stop one behind the other, so their limits add up."""
+    slow = Daemon(name="slow", run=duty, every=1.0, stop_seconds_max=30.0)
+
+    assert stop_seconds_max([daemon("a"), slow]) == 40.0
 
 
 def test_two_daemons_cannot_share_a_name() -> None:

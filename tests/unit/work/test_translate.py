@@ -4,9 +4,23 @@ from typing import Any
 
 import pytest
 
-from ringrift.events import catalog, data, evaluation, model, selfplay, training
+from ringrift.events import catalog, data, evaluation, model, node, selfplay, training
 from ringrift.events.base import Event
-from ringrift.jobs import JOBS, NODE_KINDS, Distribute, Export, Job, Match, Play, Sync, Train, Verify
+from ringrift.jobs import (
+    JOBS,
+    NODE_KINDS,
+    Distribute,
+    Export,
+    Import,
+    Job,
+    Match,
+    Play,
+    Rate,
+    Sync,
+    Train,
+    Tune,
+    Verify,
+)
 from ringrift.kernel.errors import JobFailed, SettingsError
 from ringrift.kernel.settings import Policy
 from ringrift.work.translate import to_events, to_spec
@@ -19,11 +33,15 @@ TRAIN = Train(variant=V, generation=3, samples="s", parent="m", seed=9)
 VERIFY = Verify(variant=V, model="m")
 MATCH = Match(variant=V, candidate="c", champion="m", first=8, count=2, seed=10)
 BASELINE = Match(variant=V, candidate="c", baseline="uct:200", first=8, count=2, seed=10, plies=12)
+IMPORT = Import(variant=V, file="f")
+RATE = Rate(variant=V, tally="t")
+CANARY = Match(variant=V, candidate="greedy", baseline="random", first=3, count=2, seed=12, node="n", purpose="canary")
+TUNE = Tune(variant=V, vector=(1.0, -2.5), seed=11)
 GAMES = Artifact(kind="games", blob="g", size=9, meta={"games": 60})
 SAMPLES = Artifact(kind="samples", blob="t", size=9, meta={"samples": 1800, "games": 60})
 MODEL = Artifact(kind="model", blob="n", size=9)
 REPORT = Artifact(kind="report", blob="r", size=9)
-BLOCKS = (Block(number=8, scores=(1.0, 0.5)), Block(number=9, scores=(0.0, 0.0)))
+BLOCKS = (Block(number=8, scores=(1.0, 0.5), ranks=(1.0, 0.5)), Block(number=9, scores=(0.0, 0.0)))
 
 
 @pytest.mark.parametrize(
@@ -36,8 +54,11 @@ BLOCKS = (Block(number=8, scores=(1.0, 0.5)), Block(number=9, scores=(0.0, 0.0))
         (VERIFY, {"model": ("m",)}, {}),
         (MATCH, {"candidate": ("c",), "champion": ("m",)}, {"first": 8, "count": 2}),
         (BASELINE, {"candidate": ("c",)}, {"first": 8, "count": 2, "champion": "uct:200", "opening_plies": 12}),
+        (CANARY, {}, {"first": 3, "count": 2, "candidate": "greedy", "champion": "random"}),
+        (TUNE, {}, {"vector": "1.0,-2.5"}),
+        (IMPORT, {"file": ("f",)}, {}),
     ],
-    ids=["play", "export", "train", "first", "verify", "match", "baseline"],
+    ids=["play", "export", "train", "first", "verify", "match", "baseline", "canary", "tune", "import"],
 )
 def test_a_workload_is_asked_for_what_the_job_says(job: Job, inputs: dict[str, Any], params: dict[str, Any]) -> None:
     """Stage, variant, seed, inputs and numbers of the job reach the workload, on top of the node's own parameters."""
@@ -92,20 +113,48 @@ def test_no_workload_moves_files(job: Job) -> None:
         (VERIFY, JobResult(), model.Verified(variant=V, model="m", node="n")),
         (
             MATCH,
-            JobResult(blocks=BLOCKS),
+            JobResult(blocks=BLOCKS, settings="sims=4"),
             evaluation.BlocksPlayed(
                 variant=V,
                 candidate="c",
                 champion="m",
                 node="n",
                 blocks=(
-                    evaluation.Played(number=8, scores=(1.0, 0.5)),
+                    evaluation.Played(number=8, scores=(1.0, 0.5), ranks=(1.0, 0.5)),
                     evaluation.Played(number=9, scores=(0.0, 0.0)),
+                ),
+                settings="sims=4",
+                seed=MATCH.seed,
+            ),
+        ),
+        (
+            CANARY,
+            JobResult(blocks=(Block(number=3, scores=(1.0, 0.5)), Block(number=4, scores=(0.0, 0.0)))),
+            node.CanaryPlayed(
+                variant=V,
+                seed=12,
+                node="n",
+                blocks=(
+                    evaluation.Played(number=3, scores=(1.0, 0.5)),
+                    evaluation.Played(number=4, scores=(0.0, 0.0)),
                 ),
             ),
         ),
+        (IMPORT, JobResult(outputs=(MODEL,)), model.Imported(variant=V, model="n", source="f", node="n")),
+        (
+            RATE,
+            JobResult(outputs=(Artifact("report", "r", 1, {"summary": '{"players":2,"blocks":3}'}),)),
+            evaluation.Rated(
+                variant=V, report="r", tally="t", summary=evaluation.Summary(players=2, blocks=3), node="n"
+            ),
+        ),
+        (
+            TUNE,
+            JobResult(metrics={"fitness": 0.5}),
+            evaluation.Tried(variant=V, vector=(1.0, -2.5), fitness=0.5, node="n", job=TUNE.key),
+        ),
     ],
-    ids=["play", "export", "train", "verify", "match"],
+    ids=["play", "export", "train", "verify", "match", "canary", "import", "rate", "tune"],
 )
 def test_a_result_is_what_happened(job: Job, result: JobResult, event: Event) -> None:
     """Each stage's result is one event, which can be published."""
@@ -131,7 +180,7 @@ def test_batches_that_were_left_out_are_named() -> None:
 
 def test_every_job_is_translated_or_a_nodes_own() -> None:
     """No kind of job is forgotten here."""
-    translated = {job.kind() for job in (PLAY, EXPORT, TRAIN, VERIFY, MATCH)}
+    translated = {job.kind() for job in (PLAY, EXPORT, TRAIN, VERIFY, MATCH, TUNE, IMPORT, RATE)}
 
     assert {job.kind() for job in JOBS} == translated | NODE_KINDS
 

@@ -337,7 +337,8 @@ except Refused as refused:
     sys.exit(sys.stderr.write(f"{refused.reason} ({refused.blob})") and 65)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 outputs = [{"kind": output.kind, "file": output.blob, "meta": output.meta} for output in result.outputs]
-report = {"outputs": outputs, "metrics": result.metrics, "blocks": [asdict(block) for block in result.blocks]}
+blocks = [asdict(block) for block in result.blocks]
+report = {"outputs": outputs, "metrics": result.metrics, "blocks": blocks, "settings": result.settings}
 (ctx.out / "result.json").write_text(json.dumps(report))
 sys.exit(75 if result.partial else 0)
 """

@@ -232,14 +232,91 @@ DELETE FROM record_index WHERE kind = ? AND id = ?;
 -- Forget a record.
 DELETE FROM records WHERE kind = ? AND id = ?;
 
+-- name: name
+-- Give a name its number.
+INSERT INTO names (name) VALUES (?);
+
+-- name: numbers
+-- The numbers of those of a JSON list of names that have one.
+SELECT name, number FROM names WHERE name IN (SELECT value FROM json_each(?));
+
+-- name: named
+-- Names by a JSON list of numbers.
+SELECT number, name FROM names WHERE number IN (SELECT value FROM json_each(?));
+
 -- name: link
 -- Say that a child came from a parent.
 INSERT INTO links VALUES (?, ?) ON CONFLICT DO NOTHING;
 
 -- name: parents
--- What these came from.
-SELECT DISTINCT parent FROM links WHERE child IN (SELECT value FROM json_each(?)) ORDER BY parent;
+-- What these numbers came from, of a JSON list of kinds or of any.
+SELECT DISTINCT l.parent FROM json_each(?1) j CROSS JOIN links l ON l.child = j.value
+WHERE ?2 IS NULL
+    OR EXISTS (SELECT 1 FROM origins o WHERE o.blob = l.parent AND o.kind IN (SELECT value FROM json_each(?2)))
+ORDER BY l.parent;
 
 -- name: children
--- What came from these.
-SELECT DISTINCT child FROM links WHERE parent IN (SELECT value FROM json_each(?)) ORDER BY child;
+-- What came from these numbers, of a JSON list of kinds or of any.
+SELECT DISTINCT l.child FROM json_each(?1) j CROSS JOIN links l ON l.parent = j.value
+WHERE ?2 IS NULL
+    OR EXISTS (SELECT 1 FROM origins o WHERE o.blob = l.child AND o.kind IN (SELECT value FROM json_each(?2)))
+ORDER BY l.child;
+
+-- name: originate
+-- How a node made a blob; what it said first stands.
+INSERT INTO origins VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: origins
+-- How a JSON list of blobs was made.
+SELECT b.name, o.node, o.kind, o.variant, o.time, o.games, o.job, o.job_kind, o.key, o.seed, o.generation, m.name,
+    s.name, o.workload, o.version, o.release, o.settings
+FROM json_each(?1) j CROSS JOIN names b ON b.name = j.value CROSS JOIN origins o ON o.blob = b.number
+    LEFT JOIN names m ON m.number = o.model LEFT JOIN names s ON s.number = o.samples
+ORDER BY o.blob, o.time, o.node;
+
+-- name: made
+-- The newest origins of one kind, of one variant or of all.
+SELECT b.name, o.node, o.kind, o.variant, o.time, o.games, o.job, o.job_kind, o.key, o.seed, o.generation, m.name,
+    s.name, o.workload, o.version, o.release, o.settings
+FROM origins o CROSS JOIN names b ON b.number = o.blob
+    LEFT JOIN names m ON m.number = o.model LEFT JOIN names s ON s.number = o.samples
+WHERE o.kind = ?1 AND (?2 IS NULL OR o.variant = ?2) ORDER BY o.time DESC, o.blob DESC, o.node DESC LIMIT ?3;
+
+-- name: made_named
+-- Origins of one kind whose blobs begin with a text, through the index of names.
+SELECT b.name, o.node, o.kind, o.variant, o.time, o.games, o.job, o.job_kind, o.key, o.seed, o.generation, m.name,
+    s.name, o.workload, o.version, o.release, o.settings
+FROM names b CROSS JOIN origins o ON o.blob = b.number
+    LEFT JOIN names m ON m.number = o.model LEFT JOIN names s ON s.number = o.samples
+WHERE b.name >= ?4 AND b.name < ?4 || char(1114111) AND o.kind = ?1 AND (?2 IS NULL OR o.variant = ?2)
+ORDER BY b.name, o.node LIMIT ?3;
+
+-- name: makers
+-- Every node that ever made anything: one step of the index for each.
+WITH RECURSIVE found(node) AS (
+    SELECT min(node) FROM origins
+    UNION ALL SELECT (SELECT min(node) FROM origins o WHERE o.node > found.node) FROM found WHERE found.node IS NOT NULL
+)
+SELECT node FROM found WHERE node IS NOT NULL LIMIT ?;
+
+-- name: makers_of
+-- By node, what of one kind went into a JSON list of blobs: each blob once.
+SELECT o.node, count(*), sum(o.games)
+FROM (SELECT DISTINCT l.parent AS blob FROM json_each(?2) j CROSS JOIN names n ON n.name = j.value
+        CROSS JOIN links l ON l.child = n.number ORDER BY 1) b
+    CROSS JOIN origins o ON o.blob = b.blob
+WHERE o.kind = ?1 GROUP BY o.node ORDER BY o.node;
+
+-- name: made_by
+-- How much of one kind a node made in a time.
+SELECT count(*), coalesce(sum(games), 0) FROM origins
+WHERE node = ?2 AND kind = ?1 AND time >= ?3 AND time < ?4 AND (?5 IS NULL OR variant = ?5);
+
+-- name: made_from
+-- What was made directly from a node's blobs of one kind and time, newest first, with how much of them is in it.
+SELECT n.name, found.blobs, found.games
+FROM (SELECT l.child, count(*) AS blobs, sum(o.games) AS games FROM origins o CROSS JOIN links l ON l.parent = o.blob
+        WHERE o.node = ?2 AND o.kind = ?1 AND o.time >= ?3 AND o.time < ?4 AND (?5 IS NULL OR o.variant = ?5)
+        GROUP BY l.child ORDER BY l.child DESC LIMIT ?6) found
+    CROSS JOIN names n ON n.number = found.child
+ORDER BY found.child DESC;

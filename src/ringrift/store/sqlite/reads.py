@@ -8,7 +8,7 @@ import msgspec
 
 from ringrift.events.base import Envelope
 from ringrift.store import sql
-from ringrift.store.ports import BEHIND_MAX, Delivery, JobRow, ReaderRow, Record, RoleRow
+from ringrift.store.ports import BEHIND_MAX, Delivery, JobRow, Origin, ReaderRow, Record, RoleRow, Share
 
 POSITION_MAX = 2**63 - 1
 QUERIES = sql.load("ringrift.store.sqlite", "queries.sql")
@@ -156,16 +156,69 @@ def scan(db: apsw.Connection, kind: str, after: str, limit: int) -> Sequence[Rec
     return [Record(kind=kind, id=id, body=body) for kind, id, body in db.execute(QUERIES["scan"], (kind, after, limit))]
 
 
-def walk(db: apsw.Connection, roots: Sequence[str], up: bool, limit: int) -> Sequence[str]:
+def walk(db: apsw.Connection, roots: Sequence[str], up: bool, limit: int, kinds: Collection[str] = ()) -> Sequence[str]:
     """Ancestors or descendants, generation by generation: each is visited once, so that circles end."""
-    query = QUERIES["parents" if up else "children"]
-    seen, found, edge = set(roots), list[str](), list(roots)
+    query, among = QUERIES["parents" if up else "children"], as_json(kinds) if kinds else None
+    edge = [number for _, number in db.execute(QUERIES["numbers"], (as_json(roots),))]
+    seen, found = set(edge), list[int]()
     while edge and len(found) < limit:
-        nearest = [id for (id,) in db.execute(query, (as_json(edge),))]
-        edge = [id for id in nearest if id not in seen]
+        nearest = [number for (number,) in db.execute(query, (_numbers(edge), among))]
+        edge = [number for number in nearest if number not in seen]
         seen.update(edge)
         found += edge
-    return found[:limit]
+    names = dict(db.execute(QUERIES["named"], (_numbers(found[:limit]),)))
+    return [names[number] for number in found[:limit]]
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return msgspec.json.encode(numbers).decode()
+
+
+def _origin(row: tuple[Any, ...]) -> Origin:
+    blob, node, kind, variant, time, games, job, job_kind, key, seed, generation, model, samples, *made_by = row
+    workload, version, release, settings = made_by
+    return Origin(
+        blob=blob, node=node, kind=kind, variant=variant, time=time, games=games, job=job, job_kind=job_kind, key=key,
+        seed=seed, generation=generation, model=model, samples=samples, workload=workload, version=version,
+        release=release, settings=settings,
+    )  # fmt: skip
+
+
+def origins(db: apsw.Connection, blobs: Sequence[str]) -> Sequence[Origin]:
+    """How blobs were made."""
+    return [_origin(row) for row in db.execute(QUERIES["origins"], (as_json(set(blobs)),))]
+
+
+def made(db: apsw.Connection, kind: str, limit: int, variant: str | None = None, prefix: str = "") -> Sequence[Origin]:
+    """The newest origins of a kind, or those whose blobs begin with *prefix*."""
+    if prefix:
+        return [_origin(row) for row in db.execute(QUERIES["made_named"], (kind, variant, limit, prefix))]
+    return [_origin(row) for row in db.execute(QUERIES["made"], (kind, variant, limit))]
+
+
+def makers(db: apsw.Connection, limit: int) -> Sequence[str]:
+    """Nodes that made something."""
+    return [node for (node,) in db.execute(QUERIES["makers"], (limit,))]
+
+
+def makers_of(db: apsw.Connection, kind: str, children: Sequence[str]) -> Sequence[Share]:
+    """By node, what of *kind* went into *children*."""
+    rows = db.execute(QUERIES["makers_of"], (kind, as_json(set(children))))
+    return [Share(name=name, blobs=blobs, games=games) for name, blobs, games in rows]
+
+
+def made_by(db: apsw.Connection, kind: str, node: str, since: float, until: float, variant: str | None) -> Share:
+    """How much of *kind* a node made."""
+    [(blobs, games)] = db.execute(QUERIES["made_by"], (kind, node, since, until, variant))
+    return Share(name=node, blobs=blobs, games=games)
+
+
+def made_from(
+    db: apsw.Connection, kind: str, node: str, since: float, until: float, limit: int, variant: str | None
+) -> Sequence[Share]:
+    """What was made from a node's blobs of *kind*."""
+    rows = db.execute(QUERIES["made_from"], (kind, node, since, until, variant, limit))
+    return [Share(name=name, blobs=blobs, games=games) for name, blobs, games in rows]
 
 
 def head(db: apsw.Connection) -> int:

@@ -1,6 +1,6 @@
 """The verbs of a transaction over SQLite: SQL inline on the loop's thread, never a thread hop per verb."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -9,7 +9,20 @@ import msgspec
 
 from ringrift.events.base import Envelope
 from ringrift.kernel.errors import IdConflict, LeaseLost, NotLeader, Overtaken, UnknownName
-from ringrift.store.ports import Delivery, Failure, Held, JobRow, Lease, Put, ReaderRow, Record, RoleRow, Wanted
+from ringrift.store.ports import (
+    Delivery,
+    Failure,
+    Held,
+    JobRow,
+    Lease,
+    Origin,
+    Put,
+    ReaderRow,
+    Record,
+    RoleRow,
+    Share,
+    Wanted,
+)
 from ringrift.store.sqlite import reads
 from ringrift.store.sqlite.connect import translate
 from ringrift.store.sqlite.reads import QUERIES
@@ -88,8 +101,28 @@ class SqliteReads:
     async def scan(self, kind: str, after: str, limit: int) -> Sequence[Record]:
         return await self._ask(reads.scan, kind, after, limit)
 
-    async def walk(self, roots: Sequence[str], up: bool, limit: int) -> Sequence[str]:
-        return await self._ask(reads.walk, roots, up, limit)
+    async def walk(self, roots: Sequence[str], up: bool, limit: int, kinds: Collection[str] = ()) -> Sequence[str]:
+        return await self._ask(reads.walk, roots, up, limit, kinds)
+
+    async def origins(self, blobs: Sequence[str]) -> Sequence[Origin]:
+        return await self._ask(reads.origins, blobs)
+
+    async def made(self, kind: str, limit: int, *, variant: str | None = None, prefix: str = "") -> Sequence[Origin]:
+        return await self._ask(reads.made, kind, limit, variant, prefix)
+
+    async def makers(self, limit: int) -> Sequence[str]:
+        return await self._ask(reads.makers, limit)
+
+    async def makers_of(self, kind: str, children: Sequence[str]) -> Sequence[Share]:
+        return await self._ask(reads.makers_of, kind, children)
+
+    async def made_by(self, kind: str, node: str, since: float, until: float, *, variant: str | None = None) -> Share:
+        return await self._ask(reads.made_by, kind, node, since, until, variant)
+
+    async def made_from(
+        self, kind: str, node: str, since: float, until: float, limit: int, *, variant: str | None = None
+    ) -> Sequence[Share]:
+        return await self._ask(reads.made_from, kind, node, since, until, limit, variant)
 
 
 class SqliteTx(SqliteReads):
@@ -283,4 +316,30 @@ class SqliteTx(SqliteReads):
             self._db.execute(QUERIES["delete"], (kind, id))
 
     async def link(self, links: Sequence[tuple[str, str]]) -> None:
-        self._db.executemany(QUERIES["link"], links)
+        numbers = self._numbers(name for child, parent in links for name in (parent, child))
+        self._db.executemany(QUERIES["link"], [(numbers[child], numbers[parent]) for child, parent in links])
+
+    async def originate(self, origins: Sequence[Origin]) -> None:
+        names = (name for o in origins for name in (o.model, o.samples, o.blob) if name is not None)
+        numbers = self._numbers(names)
+        rows = [
+            (
+                numbers[o.blob], o.node, o.kind, o.variant, o.time, o.games, o.job, o.job_kind, o.key, o.seed,
+                o.generation, None if o.model is None else numbers[o.model],
+                None if o.samples is None else numbers[o.samples], o.workload, o.version, o.release, o.settings,
+            )
+            for o in origins
+        ]  # fmt: skip
+        self._db.executemany(QUERIES["originate"], rows)
+
+    def _numbers(self, names: Iterable[str]) -> dict[str, int]:
+        """The number of each of *names*; those that have none get one, in their order: parents come first."""
+        wanted = dict.fromkeys(names)
+        if not wanted:
+            return {}
+        found: dict[str, int] = dict(self._db.execute(QUERIES["numbers"], (reads.as_json(wanted),)))
+        for name in wanted:
+            if name not in found:
+                self._db.execute(QUERIES["name"], (name,))
+                found[name] = self._db.last_insert_rowid()
+        return found

@@ -1,0 +1,164 @@
+"""Homogeneity: how far the results of each node lie from what the others say of the same matches.
+
+Blocks are told apart by their outcome only: the candidate ahead, even or behind.  What is expected of a node in a match
+is the outcome of the others' blocks there, so a match that no two others have played says nothing about it, nor does
+one in which an outcome is too rare.  Deviations add up over matches in three directions: towards the candidate, towards
+whoever the others see ahead, and towards even blocks.
+
+A deviation t with variance V, of which one block makes at most b, has by Bernstein's inequality a chance of at most
+exp(-z² / 2) in either direction, where z = t / √(V + b t / 3).  No limit theorem is needed, and z reads like a
+residual in standard deviations.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+
+from ringrift.events.evaluation import Played
+from ringrift.kernel.value import Value
+
+RESIDUAL_MAX = 7.0
+"""Beyond it a node is an outlier: by chance alone at most once in 7,000,000,000 looks at a node."""
+EXPECTED_MIN = 5.0
+"""Blocks of either side ahead that the others must let expect of a node, and must have themselves."""
+OTHERS_MIN = 2
+"""Other nodes that must have played a match: between two nodes nobody can say which of them is wrong."""
+NODES_MAX = 1000
+"""Nodes that are told apart in one match."""
+EVEN = 1e-9
+DIRECTIONS = 3
+
+
+class Counts(Value):
+    """Blocks by their outcome for the candidate."""
+
+    ahead: int = 0
+    even: int = 0
+    behind: int = 0
+
+    @property
+    def outcomes(self) -> tuple[int, int, int]:
+        """All three."""
+        return self.ahead, self.even, self.behind
+
+    @property
+    def blocks(self) -> int:
+        """How many there are."""
+        return self.ahead + self.even + self.behind
+
+    def with_more(self, more: "Counts") -> "Counts":
+        """These and *more*."""
+        return Counts(ahead=self.ahead + more.ahead, even=self.even + more.even, behind=self.behind + more.behind)
+
+
+class Tally(Value):
+    """One match: what each node has reported of it."""
+
+    match: str
+    since: float = 0.0
+    nodes: dict[str, Counts] = {}
+
+
+class Residual(Value):
+    """How far a node lies from the others, as if in standard deviations, over so many blocks."""
+
+    node: str
+    z: float
+    blocks: int
+
+
+def counted(blocks: Iterable[Played], players: int) -> Counts:
+    """The outcomes of *blocks*."""
+    gains = [sum(block.scores) / len(block.scores) - 1.0 / players for block in blocks]
+    ahead, behind = sum(gain > EVEN for gain in gains), sum(gain < -EVEN for gain in gains)
+    return Counts(ahead=ahead, even=len(gains) - ahead - behind, behind=behind)
+
+
+def reported(tally: Tally, node: str, more: Counts) -> Tally:
+    """*tally* with what *node* reports; a match knows no more than NODES_MAX nodes."""
+    if node not in tally.nodes and len(tally.nodes) >= NODES_MAX:
+        return tally
+    counts = tally.nodes.get(node, Counts()).with_more(more)
+    return Tally(match=tally.match, since=tally.since, nodes={**tally.nodes, node: counts})
+
+
+def without(tally: Tally, gone: Collection[str]) -> Tally:
+    """*tally* without what *gone* have reported."""
+    kept = {node: counts for node, counts in tally.nodes.items() if node not in gone}
+    return tally if len(kept) == len(tally.nodes) else Tally(match=tally.match, since=tally.since, nodes=kept)
+
+
+def outliers(tallies: Sequence[Tally], limit: float = RESIDUAL_MAX) -> tuple[Residual, ...]:
+    """The nodes beyond *limit*, worst first: each is looked for among those that are left, for one spoils the rest."""
+    found: list[Residual] = []
+    for _ in {node for tally in tallies for node in tally.nodes}:
+        left = residuals(tallies)
+        if not left or left[0].z < limit:
+            break
+        found.append(left[0])
+        tallies = [without(tally, {left[0].node}) for tally in tallies]
+    return tuple(found)
+
+
+def residuals(tallies: Iterable[Tally]) -> tuple[Residual, ...]:
+    """Every node that something can be said about, the worst first."""
+    walks: dict[str, _Walk] = {}
+    for tally in tallies:
+        active = {node: counts for node, counts in tally.nodes.items() if counts.blocks}
+        if len(active) <= OTHERS_MIN:
+            continue
+        ahead, even, behind = (sum(column) for column in zip(*(one.outcomes for one in active.values()), strict=True))
+        for node, own in active.items():
+            others = (ahead - own.ahead, even - own.even, behind - own.behind)
+            if _is_telling(own.blocks, others):
+                walks.setdefault(node, _Walk()).take(own, others)
+    found = [Residual(node=node, z=walk.z, blocks=walk.blocks) for node, walk in walks.items()]
+    return tuple(sorted(found, key=lambda one: (-one.z, one.node)))
+
+
+def false_alarms_per_year(looks_per_second: float, limit: float = RESIDUAL_MAX) -> float:
+    """How often, at most, an honest node is taken for an outlier in a year of so many looks at it."""
+    return 2 * DIRECTIONS * math.exp(-limit * limit / 2) * looks_per_second * 365 * 86_400
+
+
+def _is_telling(blocks: int, others: tuple[int, int, int]) -> bool:
+    """Whether both sides are ahead often enough: a share of nothing would make one odd block a certainty."""
+    rarer = min(others[0], others[2])
+    return rarer >= EXPECTED_MIN and blocks * rarer >= EXPECTED_MIN * sum(others)
+
+
+class _Walk:
+    """The deviations of one node, summed over matches; a block counts 1 ahead and -1 behind, or 1 if it is even."""
+
+    def __init__(self) -> None:
+        self.blocks = 0
+        self._ahead = self._favourite = self._even = 0.0
+        self._variance = self._even_variance = 0.0
+        self._most = self._even_most = 0.0
+
+    def take(self, own: Counts, others: tuple[int, int, int]) -> None:
+        """One match more."""
+        ahead, even, behind = others
+        n, pool = own.blocks, ahead + even + behind
+        mean, even_mean = (ahead - behind) / pool, even / pool
+        deviation = own.ahead - own.behind - n * mean
+        # The others are a sample too: their mean is off by as much as their number allows.
+        spread, weight = n * (1.0 + n / pool), max(1.0, n / pool)
+        self.blocks += n
+        self._ahead += deviation
+        self._favourite += deviation if mean >= 0.0 else -deviation
+        self._variance += spread * ((ahead + behind) / pool - mean * mean)
+        self._most = max(self._most, weight * (1.0 + abs(mean)))
+        self._even += own.even - n * even_mean
+        self._even_variance += spread * even_mean * (1.0 - even_mean)
+        self._even_most = max(self._even_most, weight * max(even_mean, 1.0 - even_mean))
+
+    @property
+    def z(self) -> float:
+        """The largest of the three."""
+        sided = max(abs(self._ahead), abs(self._favourite))
+        return max(_bernstein(sided, self._variance, self._most),
+                   _bernstein(abs(self._even), self._even_variance, self._even_most))  # fmt: skip
+
+
+def _bernstein(deviation: float, variance: float, most: float) -> float:
+    return deviation / math.sqrt(variance + most * deviation / 3) if deviation else 0.0

@@ -1,0 +1,232 @@
+"""A daemon that is a program is greeted, heard, started again and ended like any other, and leaves nothing behind."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from ringrift.events.daemon import Failed
+from ringrift.kernel.clock import SystemClock
+from ringrift.kernel.health import Status
+from ringrift.kernel.settings import Settings
+from ringrift.supervision.child import LINE_BYTES_MAX, heard
+from ringrift.supervision.lookout import Pace
+from ringrift.supervision.spec import Daemon
+from ringrift.supervision.supervisor import Supervisor
+from unit.supervision.watched import PARTS, QUICK, health, serving, supervisor, undisturbed
+from unit.work.world import World, play
+from waiting import wait_until
+
+QUICK_LOOK = Pace(critical_seconds=0.05, routine_seconds=0.05)
+LIVES = """
+    import signal, sys, time
+    greeting = sys.stdin.readline()
+    print("ready", flush=True)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[..., Daemon]:
+    """Makes a daemon of the text of a Python program, which finds the test's folder in its arguments."""
+
+    def make(text: str, **changes: Any) -> Daemon:
+        path = tmp_path / "program.py"
+        path.write_text(dedent(text))
+        argv = (sys.executable, "-S", "-E", str(path), str(tmp_path))
+        return Daemon(**{"name": "foreign", "process": argv, "restart": QUICK} | changes)
+
+    return make
+
+
+def gone(pid: int) -> bool:
+    """Whether there is no process *pid*, not even one that waits to be buried."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+async def ready(sup: Supervisor) -> int:
+    """Wait until the program has said that it is ready; its process id."""
+    await wait_until(lambda: health(sup, "foreign").status is Status.HEALTHY)
+    pid = sup.report("foreign").pid
+    assert pid is not None
+    return pid
+
+
+def test_a_program_gets_its_settings_and_is_asked_to_stop(tmp_path: Path, program: Callable[..., Daemon]) -> None:
+    """It is greeted with who it is and all settings, says when it is ready, and ends at SIGTERM in its own way."""
+    spec = program(
+        LIVES
+        + """
+    def stop(*_):
+        open(sys.argv[1] + "/left", "w").write(greeting)
+        sys.exit(0)
+    signal.signal(signal.SIGTERM, stop)
+    print("alive", flush=True)
+    while True:
+        signal.pause()
+    """
+    )
+
+    async def story(world: World) -> int:
+        sup = supervisor(world, clock=SystemClock())
+        async with sup.run([spec, serving("behind", after=("foreign",))], PARTS, "full"):
+            return await ready(sup)
+
+    pid = play(tmp_path, story)
+
+    greeting = json.loads((tmp_path / "left").read_text())
+    assert (greeting["daemon"], greeting["node"]) == ("foreign", "here")
+    assert greeting["settings"]["work"]["lease_seconds"] == Settings().work.lease_seconds
+    assert gone(pid)
+
+
+def test_a_program_that_does_not_stop_is_killed_with_all_it_started(
+    tmp_path: Path, program: Callable[..., Daemon]
+) -> None:
+    """Deaf to SIGTERM, with a child of its own: after its time both are gone, and no zombie is left."""
+    spec = program(
+        """
+    import os, signal, sys
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = os.fork()
+    if child:
+        open(sys.argv[1] + "/child", "w").write(str(child))
+        print("ready", flush=True)
+    while True:
+        signal.pause()
+    """,
+        stop_seconds_max=0.2,
+    )
+
+    async def story(world: World) -> int:
+        sup = supervisor(world, clock=SystemClock())
+        async with sup.run([spec, serving("sound")], PARTS, "full"):
+            pid = await ready(sup)
+            assert await sup.stop("foreign")
+            assert gone(pid)
+            assert sup.report("foreign").pid is None
+            assert undisturbed(sup, "sound")
+            child = int((tmp_path / "child").read_text())
+            await wait_until(lambda: gone(child) or _is_zombie_of_another(child))
+        return pid
+
+    play(tmp_path, story)
+
+
+def _is_zombie_of_another(pid: int) -> bool:
+    """Whether *pid* has ended and only waits for whoever adopts orphans on this machine."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def test_a_program_that_crashes_is_started_again_and_given_up(tmp_path: Path, program: Callable[..., Daemon]) -> None:
+    """Its exit and its last words are the error; the budget is that of every daemon."""
+    spec = program("import sys\nsys.stderr.write('no licence\\n')\nsys.exit(3)")
+
+    async def story(world: World) -> None:
+        sup = supervisor(world, clock=SystemClock())
+        async with sup.run([serving("sound"), spec], PARTS, "full"):
+            await wait_until(lambda: sup.report("foreign").state == "failed")
+
+            report = sup.report("foreign")
+            assert report.last_error == "ChildDied: the program ended with exit 3\n  no licence"
+            assert (report.restarts, len(report.history)) == (2, 3)
+            assert undisturbed(sup, "sound")
+        assert [said.daemon for said in await world.told(Failed) if isinstance(said, Failed)] == ["foreign"]
+
+    play(tmp_path, story)
+
+
+def test_a_program_that_falls_silent_is_ended_and_started_again(tmp_path: Path, program: Callable[..., Daemon]) -> None:
+    """A process that exists and says nothing hangs; the next one gets its place, and the first is gone."""
+    spec = program(
+        """
+    import os, signal, sys, time
+    print("ready", flush=True)
+    mark = sys.argv[1] + "/second"
+    if not os.path.exists(mark):
+        open(mark, "w").close()
+        signal.pause()
+    while True:
+        time.sleep(0.02)
+        print("alive", flush=True)
+    """,
+        seconds_max=1.0,
+    )
+
+    async def story(world: World) -> None:
+        sup = supervisor(world, clock=SystemClock(), pace=QUICK_LOOK)
+        async with sup.run([serving("sound"), spec], PARTS, "full"):
+            first = await ready(sup)
+            await wait_until(lambda: sup.report("foreign").restarts >= 1 and sup.report("foreign").pid is not None)
+
+            assert "no progress for more than 1 s" in sup.report("foreign").last_error
+            assert gone(first)
+            assert undisturbed(sup, "sound")
+
+    play(tmp_path, story)
+
+
+def test_a_program_says_how_it_is(tmp_path: Path, program: Callable[..., Daemon]) -> None:
+    """A line of JSON is a sign of life and enters its health; whatever else it prints is neither."""
+    spec = program(
+        LIVES
+        + f"""
+    print("x" * {2 * LINE_BYTES_MAX})
+    print("some noise", flush=True)
+    print('{{"status": "degraded", "reason": "half the disk is gone"}}', flush=True)
+    sys.stdin.read()
+    """
+    )
+
+    async def story(world: World) -> None:
+        sup = supervisor(world, clock=SystemClock())
+        async with sup.run([spec], PARTS, "full"):
+            await wait_until(lambda: health(sup, "foreign").status is Status.DEGRADED)
+
+            assert health(sup, "foreign").reason == "half the disk is gone"
+            assert sup.report("foreign").failures == 0
+
+    play(tmp_path, story)
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """It fails like any other daemon, and the node runs on."""
+
+    async def story(world: World) -> str:
+        sup = supervisor(world, clock=SystemClock())
+        spec = Daemon(name="foreign", process=("/no/such/program",), restart=QUICK)
+        async with sup.run([spec, serving("sound")], PARTS, "full"):
+            await wait_until(lambda: sup.report("foreign").state == "failed")
+            assert undisturbed(sup, "sound")
+            return sup.report("foreign").last_error
+
+    assert "/no/such/program" in play(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        (b"ready\n", Status.HEALTHY),
+        (b" alive \n", Status.HEALTHY),
+        (b"{}\n", Status.HEALTHY),
+        (b'{"status": "unhealthy", "reason": "x"}\n', Status.UNHEALTHY),
+        (b'{"status": "splendid"}\n', None),
+        (b"readiness\n", None),
+        (b"[]\n", None),
+        (b"\xff\xfe\n", None),
+        (b'{"reason": "\xff"}\n', None),
+    ],
+)
+def test_only_lines_of_ours_are_heard(line: bytes, status: Status | None) -> None:
+    """The two words and a JSON object count, and nothing else does."""
+    found = heard("foreign", line)
+
+    assert (found and found.status) == status

@@ -1,0 +1,192 @@
+"""Every profile starts, reports only what runs, stops in time, and is not disturbed by a daemon in trouble."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from ringrift.daemons import DAEMONS
+from ringrift.kernel.clock import SystemClock
+from ringrift.kernel.errors import SettingsError
+from ringrift.kernel.health import Status, score
+from ringrift.kernel.settings import PROFILES, NodeSettings, Settings
+from ringrift.node import Node
+from ringrift.supervision.spec import CATEGORIES, Daemon, Restart, in_order, stop_seconds_max
+from waiting import wait_until
+
+START_SECONDS_MAX, STOP_SECONDS_MAX = 10.0, 5.0
+"""Far above what it takes, since machines that run tests are busy; the limits of performance are the bench's."""
+QUICK = Restart(times=2, seconds=300.0, first_seconds=0.001, seconds_max=0.002)
+
+
+def settings(home: Path, profile: str) -> Settings:
+    """A node of *profile* in *home*."""
+    return msgspec.structs.replace(Settings.local(home), node=NodeSettings(id="n1", profile=profile))
+
+
+def of(profile: str) -> list[str]:
+    """The names of the daemons of *profile*."""
+    return [daemon.name for daemon in DAEMONS if profile in daemon.profiles]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_starts_reports_what_runs_and_stops(tmp_path: Path, profile: str) -> None:
+    """All of its daemons and no others are reported, each becomes healthy, and all have ended in time."""
+    clock = SystemClock()
+
+    async def story() -> tuple[Node, float]:
+        async with asyncio.timeout(60.0):
+            begun = clock.tick()
+            async with Node.open(settings(tmp_path, profile), clock, Random(1)) as node:
+                sup = node.supervisor
+                await wait_until(lambda: score(sup.health()) == 1.0, START_SECONDS_MAX)
+                assert clock.tick() - begun < START_SECONDS_MAX
+                assert [report.name for report in sup.reports()] == of(profile)
+                assert {report.state for report in sup.reports()} == {"running"}
+                assert all((report.restarts, report.last_error) == (0, "") for report in sup.reports())
+                assert sup.liveness()
+                assert sup.readiness()
+                told = clock.tick()
+            return node, clock.tick() - told
+
+    node, seconds = asyncio.run(story())
+
+    assert {report.state for report in node.supervisor.reports()} == {"stopped"}
+    assert {one.reason for one in node.supervisor.health()} == {"stopped"}
+    assert score(node.supervisor.health()) == 0.0
+    assert seconds < STOP_SECONDS_MAX
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_profile_lacks_what_one_of_its_daemons_needs(profile: str) -> None:
+    """The node would not start: so no daemon of ours needs what its profile does not run."""
+    chosen = [daemon for daemon in DAEMONS if profile in daemon.profiles]
+
+    assert in_order(chosen)
+    assert stop_seconds_max(chosen) < 4000.0
+    assert any(daemon.critical for daemon in chosen), "nothing would tell whether it is alive"
+
+
+def test_every_daemon_of_ours_says_what_it_is_about() -> None:
+    """Lists group by category; only daemons from outside may be other."""
+    assert {daemon.category for daemon in DAEMONS} <= set(CATEGORIES) - {"other"}
+    assert {daemon.name for daemon in DAEMONS if daemon.critical} == {"beat", "elect", "pipeline", "work"}
+
+
+def test_a_users_daemon_with_a_name_of_ours_is_refused(tmp_path: Path) -> None:
+    """The node does not start, and the error names the name."""
+
+    async def duty() -> None:
+        raise AssertionError
+
+    async def story() -> None:
+        extra = (Daemon(name="fill", run=duty, every=1.0),)
+        with pytest.raises(SettingsError, match=r"\['fill'\].*names must differ"):
+            async with Node.open(settings(tmp_path, "minimal"), SystemClock(), Random(1), extra=extra):
+                pass
+
+    asyncio.run(story())
+
+
+def hangs() -> dict[str, Any]:
+    """A tick that never ends."""
+
+    async def body() -> None:
+        await asyncio.Event().wait()
+
+    return {"run": body, "every": 0.01, "seconds_max": 0.01}
+
+
+def crashes_at_start() -> dict[str, Any]:
+    """A server that never serves."""
+
+    async def body() -> None:
+        raise ValueError("no")
+
+    return {"run": body, "serve": True}
+
+
+def crashes_later() -> dict[str, Any]:
+    """A duty that works three times."""
+    runs = count()
+
+    async def body() -> None:
+        if next(runs) > 3:
+            raise ValueError("no")
+
+    return {"run": body, "every": 0.001}
+
+
+def ends_the_program() -> dict[str, Any]:
+    """A duty that thinks it is alone."""
+
+    async def body() -> None:
+        raise SystemExit(1)
+
+    return {"run": body, "every": 0.001}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "error"),
+    [
+        (hangs, "took longer than 0.01 s"), (crashes_at_start, "ValueError: no"), (crashes_later, "ValueError: no"),
+        (ends_the_program, "called for the end of the program"),
+    ],
+)  # fmt: skip
+def test_a_node_runs_on_beside_a_daemon_in_trouble(
+    tmp_path: Path, trouble: Callable[[], dict[str, Any]], error: str
+) -> None:
+    """The foreign daemon is named and given up; every daemon of ours goes on as if nothing had been."""
+
+    async def story() -> None:
+        extra = (Daemon(**{"name": "foreign", "restart": QUICK} | trouble()),)
+        async with (
+            asyncio.timeout(60.0),
+            Node.open(settings(tmp_path, "full"), SystemClock(), Random(1), extra=extra) as node,
+        ):
+            sup = node.supervisor
+            await wait_until(lambda: sup.report("foreign").state == "failed", START_SECONDS_MAX)
+            await wait_until(lambda: all(one.ready for one in sup.reports()[:-1]), START_SECONDS_MAX)
+
+            assert error in sup.report("foreign").health.reason
+            assert sup.report("foreign").health.status is Status.UNHEALTHY
+            ours = [report for report in sup.reports() if report.name != "foreign"]
+            assert [(one.restarts, one.failures, one.health.status) for one in ours] == [
+                (0, 0, Status.HEALTHY) for _ in of("full")
+            ]
+            assert sup.liveness(), "it is not critical"
+
+    asyncio.run(story())
+
+
+def test_a_node_ends_although_one_daemon_does_not(tmp_path: Path) -> None:
+    """A daemon that leaks its stop is left behind after its own limit, and the node has said good-bye."""
+    clock = SystemClock()
+
+    async def story() -> float:
+        release = asyncio.Event()
+
+        async def clings(*, alive: Callable[[], None]) -> None:
+            alive()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await release.wait()
+
+        extra = (Daemon(name="leaky", run=clings, serve=True, stop_seconds_max=0.05),)
+        opened = Node.open(settings(tmp_path, "full"), clock, Random(1), extra=extra)
+        async with asyncio.timeout(60.0), opened as node:
+            told = clock.tick()
+        seconds = clock.tick() - told
+        found = {one.part: one for one in node.supervisor.health()}
+        assert "still runs" in found["leaky"].reason
+        assert {one.reason for name, one in found.items() if name != "leaky"} == {"stopped"}
+        release.set()
+        return seconds
+
+    assert asyncio.run(story()) < STOP_SECONDS_MAX

@@ -1,0 +1,92 @@
+"""Runs the blocks of a document in order in one namespace, as a program of its own, and writes what became of them."""
+
+import ast
+import asyncio
+import inspect
+import json
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from documents.seeds import Block, blocks, with_bodies
+
+BLOCK_SECONDS_MAX = 1.5
+
+# What a reader of the documents is expected to have at hand.
+SUPPLIED = """
+import asyncio, os, queue as queues
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+from app.coordination.event_router import DataEventType, RouterEvent, get_router
+event = RouterEvent(event_type="training.completed", payload={"config": "hex8_2p"})
+payload, config_key, node_id = {"config": "hex8_2p"}, "hex8_2p", "node-1"
+heard = []
+def recent(name): return get_router().get_recent_events(event_type=name)
+async def on_model_promoted(event): heard.append(event)
+async def my_handler(event): heard.append(event)
+queue = queues.Queue()
+class MyCustomDaemon:
+    async def start(self): self.started = True
+    async def wait_for_shutdown(self): await asyncio.Event().wait()
+class Own:
+    _start_time, _error_count, _cycle_count, _uptime = 0.0, 0, 1, 1.0
+    async def _on_your_event(self, event): heard.append(event)
+self = Own()
+"""
+# The duty of these is to run until they are cancelled.
+UNTIL_CANCELLED = frozenset({"000.3", "001.7"})
+# What must hold after a block, besides that it ran.
+EFFECTS: dict[str, str] = {
+    "000.1": "'event_coordinator' in status['_instances'] and health['status'] == 'healthy'",
+    "000.3": "set(stats) >= {'pending', 'recovered'}",
+    "000.4": "set(health) >= {'overall_health', 'status', 'coordinators', 'issues', 'handler_health'}",
+    "000.6": "isinstance(trace_id, str)",
+    "000.7": "[one.payload['games_generated'] for one in recent('SELFPLAY_COMPLETE')] == [1000]",
+    "001.1": "bus.get_history('training.completed')[-1].payload == {'config': 'hex8_2p'}",
+    "001.2": "get_router().get_recent_events()[-1].source == 'training_daemon'",
+    "001.8": "UnifiedEventCoordinator.get_instance() is get_event_coordinator()",
+    "002.10": "event.event_type == 'CUSTOM_EVENT' and recent('CUSTOM_EVENT')[0].payload == {'data': 'value'}",
+    "002.11": "get_router().get_recent_events()[-1].source == 'trainer'",
+    "002.12": "not router.unsubscribe('TRAINING_COMPLETED', on_training_complete)",
+    "002.16": "set(stats) >= {'events_routed', 'events_by_source', 'duplicates_prevented'} and len(history) > 0",
+    "002.25": "get_bootstrap_status()['coordinators']['leadership_coordinator']['status'] == 'disabled'",
+}
+
+
+async def run(block: Block, namespace: dict[str, Any]) -> str:
+    """Run one block; what went wrong, "" if nothing did."""
+    code = compile(with_bodies(block.text), block.id, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    made = eval(code, namespace)
+    if inspect.iscoroutine(made):
+        running = asyncio.ensure_future(made)
+        done, _ = await asyncio.wait((running,), timeout=BLOCK_SECONDS_MAX)
+        if not done:
+            running.cancel()
+            await asyncio.wait((running,))
+            if block.id not in UNTIL_CANCELLED or not running.cancelled():
+                return "did not end in time, or not cleanly"
+        elif (wrong := running.exception()) is not None:
+            raise wrong
+    effect = EFFECTS.get(block.id, "True")
+    return "" if eval(effect, namespace) else f"it ran, but {effect} does not hold"
+
+
+async def story(document: Path) -> Mapping[str, str]:
+    """What went wrong with each block."""
+    namespace: dict[str, Any] = {"__name__": "documents"}
+    exec(SUPPLIED, namespace)
+    found: dict[str, str] = {}
+    for block in blocks(document):
+        try:
+            found[block.id] = await run(block, namespace)
+        except Exception as wrong:  # noqa: BLE001 - whatever a block raises is what its test shows
+            found[block.id] = f"{type(wrong).__name__}: {wrong}"
+    return found
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", DeprecationWarning)
+    Path(sys.argv[2]).write_text(json.dumps(asyncio.run(story(Path(sys.argv[1])))))

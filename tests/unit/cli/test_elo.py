@@ -1,0 +1,90 @@
+"""Elo shows how far each line has come and how fast, with bounds, and what the run's promotions may be wrong by."""
+
+import pytest
+
+from ringrift.cli.elo import Answer, Climb, Errors, as_text, errors
+from ringrift.evaluation.budget import begin, opened, settle
+from ringrift.evaluation.interval import Interval
+from ringrift.kernel.settings import Budget, Gate
+
+NOW = 10_000.0
+ERRORS = Errors(tests=5, promotions=2, false_at_most=0.12, share_at_most=0.06, budget=0.1)
+START, CHAMPION = "a" * 64, "b" * 64
+
+
+def climb(
+    elo: Interval | None = None, pace: Interval | None = None, eta: float | None = None, rated: float | None = None
+) -> Climb:
+    """A line that has come so far."""
+    return Climb(
+        variant="hex8_2p", start=START, champion=CHAMPION, generation=3, promotions=3, games=12_345, elo=elo, blocks=96,
+        rated=rated, elo_per_hour=pace, eta_seconds=eta,
+    )  # fmt: skip
+
+
+def between(lower: float, upper: float) -> Interval:
+    """An interval with these bounds."""
+    return Interval(value=(lower + upper) / 2, lower=lower, upper=upper)
+
+
+def test_a_line_without_ratings_says_so() -> None:
+    """Its games and generations are shown all the same."""
+    text = as_text(Answer(lines=(climb(),), errors=ERRORS), NOW)
+
+    assert "no ratings yet" in text
+    assert "too early to say" in text
+    assert "12,345" in text
+
+
+def test_a_champion_of_a_moment_ago_is_not_rated_yet() -> None:
+    """Though others of its line are."""
+    assert "not rated yet" in as_text(Answer(lines=(climb(rated=NOW - 5.0),), errors=ERRORS), NOW)
+
+
+def test_strength_and_pace_are_shown_with_their_bounds() -> None:
+    """And since when they are known."""
+    one = climb(between(100.0, 140.0), between(-3.0, 25.0), rated=NOW - 90.0)
+
+    text = as_text(Answer(lines=(one,), errors=ERRORS), NOW)
+
+    assert "+120 (+100 … +140)" in text
+    assert "+11 (-3 … +25)" in text
+    assert "1 min 30 s ago" in text
+    assert "aaaaaaaaaa" in text
+    assert "bbbbbbbbbb" in text
+
+
+@pytest.mark.parametrize(
+    ("one", "word"),
+    [
+        (climb(between(190.0, 220.0)), "reached"),
+        (climb(between(100.0, 140.0), between(5.0, 25.0), eta=7200.0), "in 2 h 0 min"),
+        (climb(between(100.0, 140.0), between(-5.0, 25.0)), "cannot be said"),
+        (climb(), "cannot be said"),
+    ],
+)
+def test_a_target_is_reached_at_this_pace_or_nobody_can_say(one: Climb, word: str) -> None:
+    """A pace that may as well be none promises nothing."""
+    head, row, *_ = as_text(Answer(lines=(one,), errors=ERRORS, target=200.0), NOW).splitlines()
+
+    assert head.endswith("at 200 Elo")
+    assert row.endswith(word)
+
+
+def test_the_errors_of_the_run_are_those_of_its_account() -> None:
+    """Every test spends its alpha, and so many false promotions are expected at most."""
+    budget = Budget()
+    account, gate = begin(opened(budget), Gate())
+    account = settle(account, budget, promoted=True)
+
+    said = errors(account, budget)
+
+    assert (said.tests, said.promotions, said.budget) == (1, 1, 0.1)
+    assert said.false_at_most == pytest.approx(gate.alpha)
+    assert said.share_at_most == pytest.approx(gate.alpha)
+    assert "1 promotions in 1 tests" in as_text(Answer(lines=(), errors=said), NOW)
+
+
+def test_a_store_without_lines_says_so() -> None:
+    """There is nothing to show but the budget."""
+    assert as_text(Answer(lines=(), errors=ERRORS), NOW).startswith("no line was ever opened")
