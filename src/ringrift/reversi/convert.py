@@ -42,7 +42,7 @@ def converted(data: bytes, variant: str) -> bytes:
         model = net.load(data, variant)
     else:
         model = _built(_weights(_loaded(data)), variant)
-        data = net.save(model, {"workload": f"reversi {VERSION}"})
+        data = net.save(model, {"workload": f"reversi {VERSION}", "golden": evaluate.golden(model)})
     if wrong := evaluate.unsound(model):
         raise ValueError(wrong)
     return data

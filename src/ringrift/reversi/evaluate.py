@@ -27,6 +27,7 @@ TRIAL_SECONDS = 0.025  # for each dtype
 _ONE_BFLOAT16 = 0x3F80
 _TOLERANCE = 0.05
 _SUM_TOLERANCE = 1e-3
+_GOLDEN_ROWS, _GOLDEN_CELLS, _GOLDEN_TOLERANCE = slice(4, 32, 8), 8, 0.01
 _TRIAL_ROWS = 256
 Forward = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Planes, channels last → logits [B, rows · cols] and value logits [B, P] from the mover on."""
@@ -191,6 +192,34 @@ def unsound(net: Net) -> str:
     ):
         return "what it says hangs on the names of the seats"
     return ""
+
+
+def golden(net: Net) -> str:
+    """What *net* says of a few positions, in numbers that its file keeps: whoever reads it must hear the same."""
+    return " ".join(f"{number:.4f}" for number in _forward_pass(net))
+
+
+def strayed(net: Net, kept: str) -> str:
+    """How what *net* says differs from what its file says that it said; nothing if it does not, or if nothing is kept.
+
+    A little is allowed, for another machine rounds otherwise.
+    """
+    said = _forward_pass(net)
+    try:
+        wanted = [float(number) for number in kept.split()]
+    except ValueError:
+        return "what it should say of positions is not written in numbers"
+    if wanted and len(wanted) != len(said):
+        return f"{len(wanted)} numbers are kept of what it should say of positions, not {len(said)}"
+    most = max((abs(one - other) / (1.0 + abs(one)) for one, other in zip(wanted, said, strict=False)), default=0.0)
+    return "" if most <= _GOLDEN_TOLERANCE else f"what it says of positions is {most:.3g} off from when it was made"
+
+
+def _forward_pass(net: Net) -> list[float]:
+    boards, movers = (torch.from_numpy(array) for array in _some_positions(net.variant))
+    with torch.inference_mode():
+        logits, values = net.eval().evaluate(boards[_GOLDEN_ROWS], movers[_GOLDEN_ROWS])
+    return [*logits[:, :_GOLDEN_CELLS].flatten().tolist(), *values.flatten().tolist()]
 
 
 def _some_positions(variant: str) -> tuple[I8, I8]:

@@ -102,7 +102,7 @@ def _train(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
         if taught is None:
             return JobResult(partial=True)
         metrics |= taught
-    words = {"generation": str(generation), "workload": f"reversi {VERSION}"}
+    words = {"generation": str(generation), "workload": f"reversi {VERSION}", "golden": evaluate.golden(model)}
     made = _published(ctx, net.save(model, words), generation)
     return JobResult(outputs=(made,), metrics=metrics)
 
@@ -167,8 +167,9 @@ def _player(job: JobSpec, ctx: JobContext, role: str, pulse: Pulse, count: int) 
 def _verify(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
     Pulse(ctx, clock)()
     blob = only(job, "model")
-    model = _model(job, ctx, blob)
-    if wrong := evaluate.unsound(model):
+    load = partial(net.load_with_meta, variant=job.variant)
+    model, words = read(ctx, "model", blob, MODEL_BYTES_MAX, load)
+    if wrong := evaluate.unsound(model) or evaluate.strayed(model, words.get("golden", "")):
         raise Refused(f"model {blob[:12]} is refused: {wrong}", blob)
     return JobResult()
 

@@ -1,13 +1,17 @@
 """The network: what it sees, what it says, and which files it is made from."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from ringrift.reversi import tensors
+from ringrift.reversi import stages, tensors
 from ringrift.reversi.evaluate import DTYPES, Evaluator, unsound
-from ringrift.reversi.net import Net, birth, load, save
+from ringrift.reversi.net import Net, birth, load, load_with_meta, save
 from ringrift.reversi.topology import VARIANTS, start, topology
+from ringrift.workload.api import JobSpec, Refused
+from ringrift.workload.scratch import Scratch
 
 VARIANT = "hex8_3p"
 
@@ -146,3 +150,20 @@ def test_the_start_is_seen_from_the_mover() -> None:
     assert torch.equal(planes[0, 1], planes[1, 0])
     assert planes[0, 0].sum() == 2
     assert planes[:, 2].sum() == 128
+
+
+@pytest.mark.parametrize("variant", ["square8_2p", "hex8_4p"])
+def test_a_model_must_say_what_it_said_when_it_was_made(variant: str, tmp_path: Path) -> None:
+    """Verification repeats a forward pass whose outcome the file keeps: other weights under it are refused."""
+    ctx = Scratch(tmp_path, durable=False)
+    made = stages.run(JobSpec("job", "train", variant, 3), ctx).outputs[0].blob
+    model, words = load_with_meta(ctx.open_input(made).read_bytes(), variant)
+    with torch.no_grad():
+        model.policy.weight[0, 0] += 1.0
+    other = ctx.publish("model", save(model, words), {}).blob
+    odd = ctx.publish("model", save(model, {**words, "golden": "1.0 two"}), {}).blob
+
+    stages.run(JobSpec("job", "verify", variant, 0, inputs={"model": (made,)}), ctx)
+    for blob, complaint in ((other, "off from when it was made"), (odd, "not written in numbers")):
+        with pytest.raises(Refused, match=complaint):
+            stages.run(JobSpec("job", "verify", variant, 0, inputs={"model": (blob,)}), ctx)
