@@ -3,10 +3,14 @@
 import asyncio
 import threading
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ringrift.compat.ambient import ambient
 from ringrift.compat.events import get_router
 from ringrift.compat.router_event import RouterEvent
 from waiting import wait_until
@@ -17,6 +21,17 @@ redeliver_seconds = 0.05
 poll_seconds = 0.05
 redelivery = { first_seconds = 0.05, seconds_max = 0.1, tries = 3 }
 """
+SLOW = QUICK.replace("first_seconds = 0.05, seconds_max = 0.1", "first_seconds = 3600.0")
+"""Failed deliveries are tried again only when somebody asks for it."""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home of its own for the ambient node, where failed deliveries are tried again soon."""
+    monkeypatch.setenv("RINGRIFT_HOME", str(tmp_path))
+    (tmp_path / "ringrift.toml").write_text(QUICK)
+    yield tmp_path
+    ambient.shutdown()
 
 
 def on_a_loop(story: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

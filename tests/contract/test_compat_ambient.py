@@ -57,6 +57,30 @@ def test_the_end_of_a_script_is_quick(tmp_path: Path) -> None:
     assert time.monotonic() - began < EXIT_SECONDS_MAX
 
 
+COST = """
+import resource
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "seconds_max", "megabytes_max"),
+    [
+        ("import app.coordination", 0.150, 40.0),
+        ("from app.coordination import get_router; get_router().publish_sync('EVENT_A', {})", 0.300, 40.0),
+    ],
+    ids=["import", "first durable publish"],
+)
+def test_starting_costs_little(tmp_path: Path, code: str, seconds_max: float, megabytes_max: float) -> None:
+    """From the start of the interpreter, the best of five: processor time, and memory on top of a bare interpreter."""
+    bare = float(run(COST, tmp_path).split()[1])
+    costs = [run(f"{code}\n{COST}", tmp_path / str(number)).split() for number in range(5)]
+
+    assert min(float(seconds) for seconds, _ in costs) <= seconds_max
+    assert min(float(megabytes) for _, megabytes in costs) - bare <= megabytes_max
+
+
 LISTEN = """
 import sys, threading
 from app.coordination.event_router import get_router

@@ -3,13 +3,12 @@
 import asyncio
 import importlib
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from contract.ears import QUICK, Ears, on_a_loop
+from contract.ears import SLOW, Ears, home, on_a_loop
 from ringrift.compat.ambient import ambient
 from ringrift.compat.buses import StageCompletionResult, get_core_event_bus, get_data_event_bus, get_stage_event_bus
 from ringrift.compat.dead_letters import get_dead_letter_queue, run_retry_daemon
@@ -21,14 +20,7 @@ from ringrift.events import node as nodes
 from ringrift.kernel.errors import InvalidPayload
 from waiting import wait_until
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of its own for the ambient node, where failed deliveries are tried again soon."""
-    monkeypatch.setenv("RINGRIFT_HOME", str(tmp_path))
-    (tmp_path / "ringrift.toml").write_text(QUICK)
-    yield tmp_path
-    ambient.shutdown()
+__all__ = ["home"]
 
 
 @on_a_loop
@@ -104,16 +96,13 @@ async def test_the_dead_letter_queue_is_honest() -> None:
     [letter] = get_dead_letter_queue().get_abandoned_events()
     assert (letter["event_type"], letter["status"]) == ("DATA_SYNC_COMPLETED", "abandoned")
     assert "still broken" in letter["error"]
-    assert not get_dead_letter_queue().health_check()["healthy"]
+    assert not get_dead_letter_queue().health_check()
 
 
 @on_a_loop
 async def test_the_retry_daemon_runs_until_cancelled(home: Path) -> None:
     """It has pending letters tried at its own pace, and cancelling it is clean."""
-    ambient.shutdown()
-    (home / "ringrift.toml").write_text(
-        QUICK.replace("first_seconds = 0.05, seconds_max = 0.1", "first_seconds = 3600.0")
-    )
+    (home / "ringrift.toml").write_text(SLOW)
     calls: list[RouterEvent] = []
 
     async def once(event: RouterEvent) -> None:
@@ -233,7 +222,7 @@ async def test_views_hide_what_is_not_for_them() -> None:
 
 @on_a_loop
 async def test_old_and_own_style_are_one_stream() -> None:
-    """What our parts publish is heard under its old name with the documented words, and the other way round."""
+    """What ours publish is heard under old names with their words; what is said so is ours, whole, and once."""
     old, own = Ears(), []
     get_router().subscribe("HOST_OFFLINE", old.plain)
     bus = ambient.node().router
@@ -243,11 +232,18 @@ async def test_old_and_own_style_are_one_stream() -> None:
 
     await ambient.post(listen())
     await ambient.post(bus.publish(nodes.Lost(node="gpu-1", seconds=9.0)))
-    await get_router().publish("NODE_RECOVERED", {"node_id": "gpu-2"})
+    back = await get_router().publish("NODE_RECOVERED", {"node_id": "gpu-2", "downtime": 7})
+    again = await get_router().publish("NODE_RECOVERED", {"node_id": "gpu-2", "downtime": 7})
 
     [event] = await old.until(1)
     assert (event.event_type, event.payload["node_id"], event.payload["host"]) == ("HOST_OFFLINE", "gpu-1", "gpu-1")
     await wait_until(lambda: [one.node for one in own] == ["gpu-2"])
+    assert (
+        back.payload["downtime"]
+        == get_router().get_recent_events(event_type="NODE_RECOVERED")[0].payload["downtime"]
+        == 7
+    )
+    assert back.event_id == again.event_id
 
 
 @on_a_loop

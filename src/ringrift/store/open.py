@@ -44,6 +44,11 @@ def only_coordinator(settings: StoreSettings, holder: str) -> AbstractContextMan
     return only_one(Path(settings.path).parent / "coordinator.lock", holder)
 
 
+def only_program(settings: StoreSettings, number: int, holder: str) -> AbstractContextManager[None]:
+    """Have the place *number* among the programs of this store while the body runs.  Raises NotLeader."""
+    return only_one(Path(settings.path).parent / "programs" / f"{number}.lock", holder)
+
+
 def inspect_store(settings: StoreSettings) -> list[tuple[str, bool, str]]:
     """What a person should know about the store's engine and place: (what, good, found).  Makes nothing."""
     return inspect_file(Path(settings.path))
