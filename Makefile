@@ -48,13 +48,13 @@ types: $(VENV)/.dev ## mypy, strict
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev ## unit, house rules and documents: the inner loop
-	$(BIN)/pytest -n 2 tests/unit tests/tidy tests/documents --ignore tests/unit/reversi
+	$(BIN)/pytest -n 2 tests/unit tests/tidy tests/documents --ignore tests/unit/reversi --ignore tests/documents/test_seeds.py
 
 game: $(VENV)/.dev ## the bundled workload: rules, search, training
 	$(BIN)/pytest -n 2 tests/unit/reversi
 
-contract: $(VENV)/.dev ## every port against every engine
-	$(BIN)/pytest -n 2 tests/contract
+contract: $(VENV)/.dev ## every port against every engine, every example of the old documents
+	$(BIN)/pytest -n 2 tests/contract tests/documents/test_seeds.py
 
 sim: $(VENV)/.dev ## simulation; SEED=7 runs one seed and prints its story, SEEDS=2000 runs more
 	$(if $(SEED),$(BIN)/python -m ringrift.sim $(SEED),RINGRIFT_SIM_SEEDS=$(SEEDS) $(BIN)/pytest -n 2 tests/simulation)

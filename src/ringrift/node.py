@@ -18,7 +18,7 @@ from ringrift.cluster.leadership import Roles
 from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.daemons import COORDINATES, DAEMONS, ROLES
 from ringrift.events.node import Joined, Left
-from ringrift.kernel.clock import Clock
+from ringrift.kernel.clock import Clock, SystemClock
 from ringrift.kernel.errors import NodeAway, TransferError
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import BusSettings, Policy, Replicas, Settings, StoreSettings
@@ -26,6 +26,8 @@ from ringrift.kernel.watch import Watch
 from ringrift.pipeline.carry import Porter
 from ringrift.store.open import only_coordinator, open_store
 from ringrift.store.ports import Store
+from ringrift.supervision import plugin
+from ringrift.supervision.lookout import STALL_SECONDS_MAX, Pace
 from ringrift.supervision.spec import Daemon
 from ringrift.supervision.supervisor import Supervisor
 from ringrift.sync import ledger
@@ -101,21 +103,14 @@ class Node:
             porter = Porter(record, transfer, roster, settings.replicas, settings.work)
             crew = Crew(launch or ProcessLaunch(settings.blobs.folder, work.executables), work)
             runner = Runner(
-                me.id,
-                desk,
-                crew,
-                clock,
-                work,
-                KINDS[me.profile],
-                stage=_stage_by(transfer, me.id),
-                move=porter.move,
-                conclude=porter.conclude,
-                wait=_wait_by(store),
-                tell=router.tell,
-            )
+                me.id, desk, crew, clock, work, KINDS[me.profile], stage=_stage_by(transfer, me.id), move=porter.move,
+                conclude=porter.conclude, wait=_wait_by(store), tell=router.tell,
+            )  # fmt: skip
             activity = Activity(me.id)
             activity.listen(router)
-            supervisor = Supervisor(me.id, router, clock, holds=roles.holds, check=roles.check)
+            simulated = not isinstance(clock, SystemClock)  # then there are no threads, and no foreign code
+            pace = Pace(stall_seconds_max=None if simulated else STALL_SECONDS_MAX)
+            supervisor = Supervisor(me.id, router, clock, holds=roles.holds, check=roles.check, rng=rng, pace=pace)
             node = cls(
                 node_id=me.id, settings=settings, policy=settings.policy, replicas=settings.replicas,
                 store_settings=settings.store, bus_settings=settings.bus, clock=clock, rng=rng, ids=ids, scribe=scribe,
@@ -125,7 +120,9 @@ class Node:
             )  # fmt: skip
             await node._recover()
             stack.push_async_callback(node._leave)
-            await stack.enter_async_context(supervisor.run(DAEMONS + extra, node.parts(), profile=me.profile))
+            ours, parts = DAEMONS + extra, node.parts()
+            found = plugin.Plugins() if simulated else plugin.installed(ours, parts, me.profile)
+            await stack.enter_async_context(supervisor.run(ours + found.daemons, parts, me.profile, found.broken))
             await router.publish(Joined(node=me.id, profile=me.profile), source="node")
             yield node
 

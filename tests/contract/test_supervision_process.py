@@ -1,7 +1,9 @@
 """A daemon that is a program is greeted, heard, started again and ended like any other, and leaves nothing behind."""
 
+import asyncio
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,11 +25,6 @@ from unit.work.world import World, play
 from waiting import wait_until
 
 QUICK_LOOK = Pace(critical_seconds=0.05, routine_seconds=0.05)
-LIVES = """
-    import signal, sys, time
-    greeting = sys.stdin.readline()
-    print("ready", flush=True)
-"""
 
 
 @pytest.fixture
@@ -63,13 +60,14 @@ async def ready(sup: Supervisor) -> int:
 def test_a_program_gets_its_settings_and_is_asked_to_stop(tmp_path: Path, program: Callable[..., Daemon]) -> None:
     """It is greeted with who it is and all settings, says when it is ready, and ends at SIGTERM in its own way."""
     spec = program(
-        LIVES
-        + """
+        """
+    import signal, sys
+    greeting = sys.stdin.readline()
     def stop(*_):
         open(sys.argv[1] + "/left", "w").write(greeting)
         sys.exit(0)
     signal.signal(signal.SIGTERM, stop)
-    print("alive", flush=True)
+    print("ready", flush=True)
     while True:
         signal.pause()
     """
@@ -123,7 +121,10 @@ def test_a_program_that_does_not_stop_is_killed_with_all_it_started(
 
 def _is_zombie_of_another(pid: int) -> bool:
     """Whether *pid* has ended and only waits for whoever adopts orphans on this machine."""
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True  # gone meanwhile
 
 
 def test_a_program_that_crashes_is_started_again_and_given_up(tmp_path: Path, program: Callable[..., Daemon]) -> None:
@@ -177,8 +178,9 @@ def test_a_program_that_falls_silent_is_ended_and_started_again(tmp_path: Path, 
 def test_a_program_says_how_it_is(tmp_path: Path, program: Callable[..., Daemon]) -> None:
     """A line of JSON is a sign of life and enters its health; whatever else it prints is neither."""
     spec = program(
-        LIVES
-        + f"""
+        f"""
+    import sys
+    print("ready", flush=True)
     print("x" * {2 * LINE_BYTES_MAX})
     print("some noise", flush=True)
     print('{{"status": "degraded", "reason": "half the disk is gone"}}', flush=True)
@@ -230,3 +232,26 @@ def test_only_lines_of_ours_are_heard(line: bytes, status: Status | None) -> Non
     found = heard("foreign", line)
 
     assert (found and found.status) == status
+
+
+def test_a_program_that_reads_its_stdin_does_not_outlive_a_killed_node(tmp_path: Path) -> None:
+    """The kernel closes the pipe of a node that was killed; the program sees the end of its stdin, and ends."""
+    child = "import os, sys; print('ready', flush=True); sys.stderr.write('x'); sys.stdin.read()"
+    node = f"""
+    import asyncio, sys
+    from ringrift.supervision.child import serve
+    asyncio.run(serve(
+        "foreign", [sys.executable, "-S", "-E", "-c", {child!r}], b"{{}}", stop_seconds_max=1.0,
+        say=lambda word: print("heard", flush=True), began=lambda pid: print(pid, flush=True),
+    ))
+    """
+    with subprocess.Popen([sys.executable, "-c", dedent(node)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert process.stdout.readline().strip() == "heard"
+        process.kill()
+
+    async def story() -> None:
+        await wait_until(lambda: gone(pid) or _is_zombie_of_another(pid))
+
+    asyncio.run(story())

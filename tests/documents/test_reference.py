@@ -1,6 +1,7 @@
 """The reference pages equal the code."""
 
 import importlib.util
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
+@cache
 def _pages() -> dict[str, str]:
     spec = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
     assert spec is not None

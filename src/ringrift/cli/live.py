@@ -156,6 +156,7 @@ class Live:
     def __init__(self, out: TextIO, policy: Policy, clock: Clock, *, table: bool) -> None:
         self._out, self._policy, self._clock, self._table = out, policy, clock, table
         self._drawn = 0
+        self._waits: set[str] = set()
         self._pace = Pace()
         self._end: float | None = None
         self._claims: Sequence[Claim] | None = None
@@ -194,11 +195,20 @@ class Live:
     async def _show_forever(self, cluster: Cluster) -> None:
         while True:
             await asyncio.sleep(REDRAW_SECONDS if self._table else TELL_SECONDS)
+            self._tell_waits(cluster)
             view = await self._look(cluster)
             if self._table:
                 self._draw(view)
             else:
                 self.line(self._words(view))
+
+    def _tell_waits(self, cluster: Cluster) -> None:
+        """Say what keeps daemons waiting, each reason once for as long as it lasts: a full disk keeps no event."""
+        reports = [report for node in cluster.nodes for report in node.supervisor.reports()]
+        waits = {report.health.reason for report in reports if report.state == "waiting"}
+        for reason in sorted(waits - self._waits):
+            self.line(f"daemons are held up: {reason}")
+        self._waits = waits
 
     async def _look(self, cluster: Cluster) -> View:
         async with cluster.store.read() as view:

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
 from typing import Any
@@ -14,10 +14,10 @@ from ringrift.bus.delivery import Reader
 from ringrift.bus.router import Router
 from ringrift.events.daemon import Cleared, Failed, Started, Stopped
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import GaveUp, NoRoom, NotLeader, SupervisionError, UnknownName, Unreachable
+from ringrift.kernel.errors import GaveUp, NoRoom, SupervisionError, UnknownName, Unreachable
 from ringrift.kernel.health import Answer, Health, liveness, readiness
-from ringrift.store.ports import Tx
 from ringrift.supervision import child
+from ringrift.supervision.live import Check, Holds, live, reader, seconds_between
 from ringrift.supervision.lookout import Lookout, Pace
 from ringrift.supervision.report import DaemonReport
 from ringrift.supervision.restart import Enough, judge
@@ -25,9 +25,6 @@ from ringrift.supervision.spec import Daemon, in_order
 from ringrift.supervision.unit import Unit
 
 log = logging.getLogger(__name__)
-
-Holds = Callable[[str], bool]
-Check = Callable[[str, Tx], Awaitable[None]]
 
 
 class Supervisor:
@@ -62,7 +59,7 @@ class Supervisor:
         in_order([msgspec.structs.replace(daemon, needs=()) for daemon in daemons])  # names differ in every profile
         chosen = [self._bound(spec, parts) for spec in names]
         self._units.update({unit.spec.name: unit for unit in chosen})
-        self.readers.update({unit.spec.name: self._reader(unit) for unit in chosen if unit.spec.on})
+        self.readers.update({unit.spec.name: reader(unit, self._check) for unit in chosen if unit.spec.on})
         self._unusable = tuple(unusable)
         try:
             with self._lookout.looking():
@@ -76,7 +73,7 @@ class Supervisor:
                 await self._stop(unit)
 
     def _bound(self, spec: Daemon, parts: Mapping[str, Any]) -> Unit:
-        unit = Unit(spec, _seconds(spec, parts), self._clock)
+        unit = Unit(spec, seconds_between(spec, parts), self._clock)
         own = {**parts, "alive": unit.alive}
         unit.check = spec.bind_check(own)
         if not spec.process:
@@ -215,7 +212,7 @@ class Supervisor:
         unit.begin()
         try:
             async with asyncio.timeout(None) as unit.scope:
-                await self._live(unit)
+                await live(unit, self._router, self.readers, self._holds)
         except Unreachable:
             raise
         except asyncio.CancelledError:
@@ -305,58 +302,3 @@ class Supervisor:
                 log.error("that %s was given up could not be written down: %s", one.spec.name, full)
             except Unreachable as gone:
                 self._break(gone)
-
-    async def _live(self, unit: Unit) -> None:
-        spec, role = unit.spec, unit.spec.role
-        if spec.on:
-            await self._serve_reader(unit, (lambda: True) if role is None else (lambda: self._holds(role)))
-        elif spec.serve or spec.process:
-            await unit.measured()
-            if not unit.ending:
-                raise SupervisionError(f"daemon {spec.name} is to serve, but ended by itself")
-        else:
-            assert unit.seconds is not None
-            while not unit.ending:
-                if role is None or self._holds(role):
-                    await self._tick(unit)
-                unit.alive()
-                await asyncio.sleep(unit.seconds)
-
-    async def _tick(self, unit: Unit) -> None:
-        seconds = unit.spec.seconds_max
-        try:
-            async with asyncio.timeout(seconds) as limit:
-                with suppress(NotLeader):  # the role has gone to another node: nothing happened
-                    await unit.measured()
-        except TimeoutError as late:
-            if not limit.expired():
-                raise
-            raise TimeoutError(f"a tick took longer than {seconds:g} s") from late
-
-    def _reader(self, unit: Unit) -> Reader:
-        role = unit.spec.role
-
-        async def guard(tx: Tx) -> None:
-            if role is not None:
-                await self._check(role, tx)
-
-        wants = frozenset(event.name() for event in unit.spec.on)
-        return Reader(name=unit.spec.name, wants=wants, react=unit.measured, guard=guard)
-
-    async def _serve_reader(self, unit: Unit, holds: Callable[[], bool]) -> None:
-        while not unit.ending:
-            try:
-                await self._router.serve(self.readers[unit.spec.name], unit.alive, holds)
-            except NotLeader:
-                unit.alive()  # another node reads on: there is nothing to do here
-                await asyncio.sleep(unit.spec.restart.first_seconds)
-
-
-def _seconds(spec: Daemon, parts: Mapping[str, Any]) -> float | None:
-    """The seconds between ticks, looked up in the settings if they are named there."""
-    if not isinstance(spec.every, str):
-        return spec.every
-    found: Any = parts["settings"]
-    for name in spec.every.split("."):
-        found = getattr(found, name)
-    return float(found)

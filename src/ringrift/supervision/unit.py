@@ -14,7 +14,7 @@ from ringrift.supervision.report import HISTORY_MAX, DaemonReport, Ending
 from ringrift.supervision.spec import Daemon
 
 ERROR_CHARACTERS_MAX = 500
-NO_FAILURE = (NotLeader, NoRoom, Retry, Discard, asyncio.CancelledError)
+NO_FAILURE = (NotLeader, NoRoom, Retry, Discard)
 """What ends a run and says nothing against the daemon."""
 
 
@@ -144,15 +144,21 @@ class Unit:
         except NO_FAILURE:
             raise
         except BaseException as wrong:
-            self.failed += 1
-            self.last_error = told(f"{type(wrong).__name__}: {wrong}", ERROR_CHARACTERS_MAX)
-            self.last_error_time = self._clock.now()
+            if not (self.ending and isinstance(wrong, asyncio.CancelledError)):
+                self._note(wrong)
             raise
         finally:
             self.last_seconds = self._clock.tick() - begun
         self.last_success = self._clock.now()
         self.said = result if isinstance(result, Health) else None
         return result
+
+    def _note(self, wrong: BaseException) -> None:
+        """A run ended with *wrong*; one that is cancelled and was not told to stop took longer than it may."""
+        cut_off = isinstance(wrong, asyncio.CancelledError)
+        error = "TimeoutError: it was cut off" if cut_off else f"{type(wrong).__name__}: {wrong}"
+        self.failed += 1
+        self.last_error, self.last_error_time = told(error, ERROR_CHARACTERS_MAX), self._clock.now()
 
     def recent_failures(self, tick: float) -> tuple[float, ...]:
         """Failures that still count: one that has worked long enough since is well again."""
