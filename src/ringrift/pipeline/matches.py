@@ -4,7 +4,7 @@ A match is two players with their search settings on the openings of one seed.  
 two records: when a node is quarantined its blocks stay, and those that were played again in their place stand beside.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -16,7 +16,6 @@ from ringrift.kernel.variant import parse
 from ringrift.store.ports import Put, Reads, Tx
 
 MATCH, BLOCK, ERA = "match", "block", "era"
-PAGE = 1000
 MATCHES_MAX = 1_000_000
 BLOCKS_MAX = 200_000
 """Of one match, with what was played twice: no gate asks for more."""
@@ -96,12 +95,3 @@ async def matches_of(view: Reads, variant: str) -> list[MatchRow]:
     """Every match of *variant*, oldest first."""
     found = await view.find(MATCH, "variant", [variant], MATCHES_MAX)
     return sorted((msgspec.json.decode(record.body, type=MatchRow) for record in found), key=lambda row: row.time)
-
-
-async def every_block(view: Reads) -> AsyncIterator[BlockRow]:
-    """All blocks, by id."""
-    after = ""
-    while page := await view.scan(BLOCK, after, PAGE):
-        for record in page:
-            yield msgspec.json.decode(record.body, type=BlockRow)
-        after = page[-1].id

@@ -77,10 +77,8 @@ def rolled_back(line: Line, to: str, reason: str, at: float, outcome: Outcome | 
     assert target is not None
     assert line.champion is not None
     before, candidate = line.champion, line.candidate
-    evidence, test = None, line.review.challenge if line.review else None
-    if outcome is not None and test is not None:
-        evidence = challenge.evidence(outcome, test)
-    lost = 0.0 if evidence is None else -elo(evidence.score, evidence.scale(line.players))
+    test = line.review.challenge if line.review and outcome else None
+    evidence = challenge.evidence(outcome, test) if outcome and test else None
     changes = [
         Change(model=before, generation=line.generation, state=State.ROLLED_BACK),
         Change(model=to, generation=target.generation, state=State.CHAMPION),
@@ -96,14 +94,14 @@ def rolled_back(line: Line, to: str, reason: str, at: float, outcome: Outcome | 
         cancel += (line.asked,)
     said = model.RolledBack(
         variant=line.variant, model=before, to=to, generation=target.generation, reason=reason,
-        level=level(lost) if evidence else "", evidence=evidence,
+        level=level(-elo(evidence.score, evidence.scale(line.players))) if evidence else "", evidence=evidence,
     )  # fmt: skip
     decision = Decision(
         variant=line.variant, model=to, promoted=False, reason=reason, generation=target.generation, time=at,
-        previous=before, evidence=evidence, kind="rollback", gate=test.gate if evidence and test else None,
-        seed=test.seed if evidence and test else 0,
+        previous=before, evidence=evidence, kind="rollback", gate=test.gate if test else None,
+        seed=test.seed if test else 0,
     )  # fmt: skip
-    counted = challenge.counted(test)[: outcome.blocks] if evidence and test and outcome else ()
+    counted = challenge.counted(test)[: outcome.blocks] if outcome and test else ()
     return Step(
         line=_pointed(line, target, at),
         jobs=(Distribute(variant=line.variant, model=to, priority=STAGE),),
