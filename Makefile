@@ -35,17 +35,20 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	touch $@
 
 fmt: $(VENV)/.dev ## format the code
-	$(BIN)/ruff check --fix -q src tests tools bench
-	$(BIN)/ruff format -q src tests tools bench
+	$(BIN)/ruff check --fix -q src tests tools bench scripts
+	$(BIN)/ruff format -q src tests tools bench scripts
 
 lint: $(VENV)/.dev ## ruff, import directions, house rules
-	$(BIN)/ruff check -q src tests tools bench
-	$(BIN)/ruff format --check -q src tests tools bench
+	$(BIN)/ruff check -q src tests tools bench scripts
+	$(BIN)/ruff format --check -q src tests tools bench scripts
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest tests/tidy
 
 types: $(VENV)/.dev ## mypy, strict
 	$(BIN)/mypy
+
+# A machine may forbid it; here thousands of modules would be compiled again by every process of a test.
+unit sim e2e: export PYTHONDONTWRITEBYTECODE =
 
 unit: $(VENV)/.dev ## unit, house rules and documents: the inner loop
 	$(BIN)/pytest -n 2 tests/unit tests/tidy tests/documents --ignore tests/unit/reversi --ignore tests/documents/test_seeds.py
@@ -60,7 +63,8 @@ sim: $(VENV)/.dev ## simulation; SEED=7 runs one seed and prints its story, SEED
 	$(if $(SEED),$(BIN)/python -m ringrift.sim $(SEED),RINGRIFT_SIM_SEEDS=$(SEEDS) $(BIN)/pytest -n 2 tests/simulation)
 
 e2e: $(VENV)/.dev ## real processes, real signals, the command line
-	$(BIN)/pytest tests/e2e
+	$(BIN)/pytest tests/e2e/test_reversi_kills.py # it measures seconds, so it has the machine to itself
+	$(BIN)/pytest -n 2 --dist worksteal tests/e2e --ignore tests/e2e/test_reversi_kills.py
 
 $(VENV)/.bench: requirements/bench.txt | $(VENV)/bin/python
 	rm -rf $(VENV)/peers

@@ -17,3 +17,8 @@ async def wait_until(condition: Callable[[], bool | Awaitable[bool]], seconds: f
             if holds:
                 return
             await asyncio.sleep(STEP_SECONDS)
+
+
+def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    """The same for tests that have no loop."""
+    asyncio.run(wait_until(condition, seconds))

@@ -25,9 +25,14 @@ from ringrift.jobs import JOBS
 from ringrift.kernel import errors
 from ringrift.kernel.settings import Settings
 from ringrift.kernel.value import Value
+from ringrift.supervision.spec import Daemon
 from ringrift.work.limits import KINDS
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import documented  # noqa: E402 - a tool beside this one
+
 FOLDER = ROOT / "docs" / "reference"
 NOTE = "<!-- Generated from the code by `make docs`: change the code, not this page. -->\n"
 
@@ -179,14 +184,29 @@ def jobs() -> str:
     return "# Jobs\n\n" + table(("job", "what is asked", "fields", "done by profiles"), rows)
 
 
+def daemon_shape(one: Daemon) -> str:
+    """When a daemon acts."""
+    if one.process:
+        return f"program `{' '.join(one.process)}`"
+    if one.on:
+        return "on " + ", ".join(event.name() for event in one.on)
+    return "serves" if one.serve else f"every `{one.every}`"
+
+
 def daemons() -> str:
     """Every daemon."""
     rows = []
     for d in DAEMONS:
-        shape = "serves" if d.serve else ("on " + ", ".join(e.name() for e in d.on)) if d.on else f"every `{d.every}`"
-        about = first(sys.modules[d.run.__module__])
+        about = first(sys.modules[f"ringrift.daemons.{d.name}"])
         rows.append(
-            (f"`{d.name}`", about, shape, d.role or "—", ", ".join(d.after) or "—", ", ".join(sorted(d.profiles)))
+            (
+                f"`{d.name}`",
+                about,
+                daemon_shape(d),
+                d.role or "—",
+                ", ".join(d.after) or "—",
+                ", ".join(sorted(d.profiles)),
+            )
         )
     return "# Daemons\n\n" + table(("daemon", "duty", "shape", "role", "starts after", "profiles"), rows)
 
@@ -244,6 +264,18 @@ PAGES = {
     "errors": faults,
     "cli": commands,
 }
+
+
+def documented_api() -> str:
+    """What the documents name; where they are not at hand, what stands there already."""
+    return documented.page(table) if documented.is_possible() else _kept("documented-api")
+
+
+def _kept(name: str) -> str:
+    return (FOLDER / f"{name}.md").read_text().removeprefix(NOTE + "\n")
+
+
+PAGES["documented-api"] = documented_api
 
 
 def pages() -> dict[str, str]:

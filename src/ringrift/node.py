@@ -1,6 +1,6 @@
 """Node: one process's share of the cluster, built in one function that is the architecture, read top to bottom."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
 from random import Random
@@ -34,6 +34,7 @@ from ringrift.sync import ledger
 from ringrift.sync.transfer import Reach, Transfer
 from ringrift.work.crew import Crew
 from ringrift.work.desk import StoreDesk
+from ringrift.work.exclusive import PREFIX
 from ringrift.work.launch.ports import Launch
 from ringrift.work.launch.process import ProcessLaunch
 from ringrift.work.limits import KINDS
@@ -75,9 +76,13 @@ class Node:
     async def open(
         cls, settings: Settings, clock: Clock, rng: Random, *,
         store: Store | None = None, blobs: Blobs | None = None, reach: Reach | None = None,
-        launch: Launch | None = None, extra: tuple[Daemon, ...] = (),
+        launch: Launch | None = None, extra: tuple[Daemon, ...] = (), begin: Collection[str] | None = None,
+        leads: bool = True,
     ) -> AsyncIterator["Node"]:  # fmt: skip
-        """A running node.  Give *store* when several nodes share one; *blobs*, *reach* and *launch* replace engines."""
+        """A running node.  Give *store* when several nodes share one; *blobs*, *reach* and *launch* replace engines.
+
+        With *begin* only those daemons start and the others rest; one that does not lead takes no role.
+        """
         me, work = settings.node, settings.work
         async with AsyncExitStack() as stack:
             if store is None:
@@ -94,8 +99,8 @@ class Node:
             stack.push_async_callback(router.close)
             desk = StoreDesk(store, clock, ids, scribe, me.id, lease_seconds=work.lease_seconds, retry=work.retry)
             roster = Roster(store, clock, settings.cluster.beat_seconds)
-            wanted = ROLES if me.profile in COORDINATES else ()
-            roles = Roles(me.id, store, clock, wanted, settings.cluster.role_seconds, scribe=scribe)
+            leads = leads and me.profile in COORDINATES
+            roles = Roles(me.id, store, clock, ROLES if leads else (), settings.cluster.role_seconds, scribe=scribe)
             record = NodeRecord(
                 id=me.id, profile=me.profile, address=settings.blobs.folder, beat=0, ephemeral=me.ephemeral
             )
@@ -109,8 +114,10 @@ class Node:
             activity = Activity(me.id)
             activity.listen(router)
             simulated = not isinstance(clock, SystemClock)  # then there are no threads, and no foreign code
-            pace = Pace(stall_seconds_max=None if simulated else STALL_SECONDS_MAX)
-            supervisor = Supervisor(me.id, router, clock, holds=roles.holds, check=roles.check, rng=rng, pace=pace)
+            supervisor = Supervisor(
+                me.id, router, clock, holds=roles.holds, check=roles.check, want=roles.want if leads else None, rng=rng,
+                pace=Pace(stall_seconds_max=None if simulated else STALL_SECONDS_MAX),
+            )  # fmt: skip
             node = cls(
                 node_id=me.id, settings=settings, policy=settings.policy, replicas=settings.replicas,
                 store_settings=settings.store, bus_settings=settings.bus, clock=clock, rng=rng, ids=ids, scribe=scribe,
@@ -122,7 +129,8 @@ class Node:
             stack.push_async_callback(node._leave)
             ours, parts = DAEMONS + extra, node.parts()
             found = plugin.Plugins() if simulated else plugin.installed(ours, parts, me.profile)
-            await stack.enter_async_context(supervisor.run(ours + found.daemons, parts, me.profile, found.broken))
+            running = supervisor.run(ours + found.daemons, parts, me.profile, found.broken, begin=begin)
+            await stack.enter_async_context(running)
             await router.publish(Joined(node=me.id, profile=me.profile), source="node")
             yield node
 
@@ -147,9 +155,13 @@ class Node:
 
 
 async def free_roles(store: Store) -> None:
-    """Free all roles: whoever held them was a process that is gone, since we are the only coordinator now."""
+    """Free the roles of all nodes: whoever held them is a process that is gone, since we are the only coordinator now.
+
+    Those of programs go on: their processes are their own.
+    """
     async with store.begin() as tx:
-        await tx.drop(None)
+        for holder in {row.holder for row in await tx.roles() if row.holder and not row.role.startswith(PREFIX)}:
+            await tx.drop(holder)
 
 
 def _reach_by(roster: Roster) -> Reach:

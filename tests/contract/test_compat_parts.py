@@ -1,4 +1,4 @@
-"""The documented API around the router: its limits, the bases to inherit from, boundaries, naming and bootstrap."""
+"""The documented API around the router: its limits, the bases to inherit from, boundaries and naming."""
 
 import asyncio
 import importlib
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from contract.ears import SLOW, Ears, home, on_a_loop
-from ringrift.compat import bootstrap, naming, registry
+from ringrift.compat import naming, registry
 from ringrift.compat.ambient import ACCEPTED_MAX, ambient
 from ringrift.compat.dead_letters import get_dead_letter_queue
 from ringrift.compat.event_types import DataEventType, StageEvent
@@ -254,42 +254,6 @@ async def test_the_registry_tells_who_listens() -> None:
     assert {spec.name for spec in registry.INIT_CALL_REGISTRY} > set(reacts)
     [row] = registry.get_subscriptions()
     assert (row["event_type"], row["callback"]) == ("TRAINING_COMPLETED", "Ears.plain")
-
-
-@on_a_loop
-async def test_bootstrap_tells_the_truth() -> None:
-    """It is idempotent, says of what is missing that it is, refuses unknown flags, and a shutdown undoes it."""
-    status = bootstrap.initialize_all_coordinators(auto_trigger_pipeline=True)
-    again = bootstrap.bootstrap_coordination(enable_leadership=False)
-
-    assert status["_instances"] == ["event_coordinator", "dead_letter_queue"]
-    assert again["started_at"] == status["started_at"]
-    assert again["coordinators"]["leadership_coordinator"]["status"] == "disabled"
-    assert again["coordinators"]["task_coordinator"]["error"].startswith("not yet")
-    with pytest.raises(UnknownName):
-        bootstrap.bootstrap_coordination(enable_everything=True)
-    await bootstrap.shutdown_all_coordinators()
-    assert not ambient.is_open
-    assert not bootstrap.get_bootstrap_status()["initialized"]
-    bootstrap.shutdown_coordination()
-
-
-@on_a_loop
-async def test_health_falls_with_what_fails() -> None:
-    """A callback that was given up is an issue and lowers the score below healthy; nothing wrong is healthy."""
-    assert bootstrap.get_system_health()["status"] == "healthy"
-
-    async def broken(event: RouterEvent) -> None:
-        raise ValueError("still broken")
-
-    get_router().subscribe("EVENT_A", broken)
-    await get_router().publish("EVENT_A", {})
-    await wait_until(lambda: get_dead_letter_queue().get_stats()["abandoned"] == 1)
-
-    health = bootstrap.get_system_health()
-    assert (health["status"], health["overall_health"]) == ("unhealthy", 0.0)
-    assert health["handler_health"]["failed"] == 3
-    assert health["issues"] == ["dead_letter_queue: 1 letters are unsettled"]
 
 
 def test_the_names_of_twins_in_every_module_agree() -> None:

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 from app.coordination.event_router import DataEventType, RouterEvent, get_router
+from app.coordination.daemon_types import DaemonType
+for example in ("MY_DAEMON", "SOME_DAEMON"): DaemonType.declare(example)
 event = RouterEvent(event_type="training.completed", payload={"config": "hex8_2p"})
 payload, config_key, node_id = {"config": "hex8_2p"}, "hex8_2p", "node-1"
 heard = []
@@ -43,16 +45,31 @@ EFFECTS: dict[str, str] = {
     "000.1": "'event_coordinator' in status['_instances'] and health['status'] == 'healthy'",
     "000.3": "set(stats) >= {'pending', 'recovered'}",
     "000.4": "set(health) >= {'overall_health', 'status', 'coordinators', 'issues', 'handler_health'}",
+    "000.5": "isinstance(level, BackpressureLevel)",
     "000.6": "isinstance(trace_id, str)",
     "000.7": "[one.payload['games_generated'] for one in recent('SELFPLAY_COMPLETE')] == [1000]",
+    "000.8": "task_id == 'selfplay-001' and [one.task_id for one in coordinator.get_tasks()] == [task_id]",
     "001.1": "bus.get_history('training.completed')[-1].payload == {'config': 'hex8_2p'}",
     "001.2": "get_router().get_recent_events()[-1].source == 'training_daemon'",
+    "001.4": "(result.success, result.stage, result.iteration) == (False, 'data_sync', 1) and 'wait' in result.error",
+    "001.5": "cb.get_status()['circuits']['training']['failures'] == 1 and cb.can_execute()",
     "001.8": "UnifiedEventCoordinator.get_instance() is get_event_coordinator()",
+    "001.7": "adapter.daemon_type is DaemonType.DISTILLATION and not adapter.holds_role",
+    "002.2": "manager is get_daemon_manager()",
+    "002.3": "success and manager.is_running(DaemonType.DATA_PIPELINE) and manager.is_running(DaemonType.AUTO_SYNC)",
+    "002.4": "success and not any(manager.is_running(one) for one in (DaemonType.AUTO_SYNC, DaemonType.DATA_PIPELINE))",
+    "002.5": "not is_running and set(status) == set(health_status) and manager.liveness_probe().ok",
+    "002.6": "DaemonType.MY_DAEMON in manager.get_status() and not manager.is_running(DaemonType.MY_DAEMON)",
+    "002.7": "not manager.is_permanently_failed(DaemonType.SOME_DAEMON)",
+    "002.8": "manager is not get_daemon_manager() and manager.config == DaemonManagerConfig()",
     "002.10": "event.event_type == 'CUSTOM_EVENT' and recent('CUSTOM_EVENT')[0].payload == {'data': 'value'}",
     "002.11": "get_router().get_recent_events()[-1].source == 'trainer'",
     "002.12": "not router.unsubscribe('TRAINING_COMPLETED', on_training_complete)",
     "002.16": "set(stats) >= {'events_routed', 'events_by_source', 'duplicates_prevented'} and len(history) > 0",
+    "004.4": "status.is_running and status.duty == 'replicate'",
     "002.25": "get_bootstrap_status()['coordinators']['leadership_coordinator']['status'] == 'disabled'",
+    "002.30": "is_ok is True and 'queue depth 0' in msg",
+    "004.7": "health.node_id == node_id and not health and health.state == 'unknown'",
 }
 
 

@@ -18,6 +18,24 @@ def home(tmp_path: Path) -> Iterator[Home]:
         psutil.Process(pid).kill()
 
 
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home whose loop has gone round once.  It is never touched again: tests get copies."""
+    home = Home(tmp_path_factory.mktemp("once") / "home")
+    code, output = home.run("run", "--iterations", "1", "--variants", "hex8_2p")
+    assert code == 0, output
+    return home
+
+
+@pytest.fixture
+def played(once: Home, tmp_path: Path) -> Iterator[Home]:
+    """A home whose loop has gone round once, with nothing of it left running afterwards."""
+    made = once.copied(tmp_path / "played")
+    yield made
+    for pid in made.orphans():
+        psutil.Process(pid).kill()
+
+
 @pytest.fixture
 def gone() -> Callable[[Home], bool]:
     """Whether every worker of a home is gone, or goes within seconds."""

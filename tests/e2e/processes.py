@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ import msgspec
 import psutil
 
 from ringrift.pipeline.line import Line, check
+from waiting import until
 
+PATIENCE_SECONDS = 60.0
 EXIT_FAILPOINT = 137
 PROGRAM = (
     "import sys; from ringrift.kernel import failpoint; from ringrift.cli.main import main; {arm}main(sys.argv[1:])"
@@ -23,10 +27,13 @@ FAKE = """
 [work]
 workload = "fake"
 """
-# Up to its own [work], so that what follows is of it.
-QUICK = f"""{FAKE}lease_seconds = 1.2
+# Its gate lets nearly everybody pass at once: most tests are of what the loop does, not of who deserves a promotion.
+QUICK = f"""{FAKE}slots = 1
+lease_seconds = 1.2
 rescue_seconds = 0.2
 grace_seconds = 2.0
+[work.retry]
+first_seconds = 0.1
 [cluster]
 beat_seconds = 0.5
 elect_seconds = 0.3
@@ -38,9 +45,22 @@ games_per_batch = 20
 games_per_export = 60
 play_jobs_open = 2
 [policy.gate]
+blocks_min = 4
+blocks_max = 32
+elo_0 = -200.0
+elo_1 = 0.0
+[policy.budget]
+share = 0.5
+start = 1.0
+"""
+# For what is said of evidence and strength: here a candidate has to be better.
+SHARP = (
+    QUICK[: QUICK.index("[policy.gate]")]
+    + """[policy.gate]
 blocks_max = 64
 elo_1 = 60.0
 """
+)
 
 
 class Home:
@@ -80,6 +100,20 @@ class Home:
     def database(self) -> Path:
         """The file of the store."""
         return self.path / "coordination" / "coordinator.db"
+
+    def copied(self, path: Path) -> "Home":
+        """A home of the same content elsewhere; nothing may be running in this one."""
+        shutil.copytree(self.path, path, symlinks=True)
+        return Home(path, (path / "ringrift.toml").read_text())
+
+    def has(self, query: str, *arguments: Any) -> bool:
+        """Whether *query* has rows; a store that is not there yet, or is being made just now, has none."""
+        if not self.database.exists():
+            return False
+        try:
+            return bool(self.ask(query, *arguments))
+        except (apsw.CantOpenError, apsw.SQLError):
+            return False
 
     def ask(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
         """Rows of *query*, from a connection of our own that can only read."""
@@ -135,6 +169,16 @@ def kill(process: "subprocess.Popen[str]") -> None:
     """SIGKILL, and wait until it is gone."""
     process.send_signal(signal.SIGKILL)
     process.communicate()
+
+
+def reached(process: "subprocess.Popen[str]", holds: Callable[[], bool]) -> None:
+    """Wait until something is so; *process* is to be running until then."""
+
+    def so() -> bool:
+        assert process.poll() is None, process.communicate()[0][-3000:]
+        return holds()
+
+    until(so, PATIENCE_SECONDS)
 
 
 def outlived(process: "subprocess.Popen[str]", seconds: float) -> bool:

@@ -2,12 +2,16 @@
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from e2e.processes import Home, outlived
+from e2e.processes import PATIENCE_SECONDS, Home
+from waiting import until
+
+SAID = "no room left at"
 
 
 @pytest.mark.parametrize(
@@ -117,20 +121,35 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
+def listen(process: "subprocess.Popen[str]", lines: list[str]) -> None:
+    """Keep what *process* prints until it ends."""
+    assert process.stdout is not None
+    while line := process.stdout.readline():
+        lines.append(line)
+
+
+def text_of(path: Path) -> str:
+    """What is in a file, if it is there."""
+    return path.read_text() if path.exists() else ""
+
+
 def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(small: Path) -> None:
     """On a disk that fills up the run says so by name; with room again it goes on from where it stood."""
     home = Home(small / "home")
     process = home.start("run", "--iterations", "0", "--variants", "hex8_2p", "--plain")
-    full = not outlived(process, 20.0)
-    if not full:
-        process.kill()
-    output, _ = process.communicate()
+    lines, log = list[str](), home.path / "logs" / "ringrift.log"
+    listener = threading.Thread(target=listen, args=(process, lines))
+    listener.start()
+    until(lambda: not listener.is_alive() or SAID in "".join(lines) + text_of(log), PATIENCE_SECONDS)
+    process.kill()
+    listener.join()
+    process.communicate()
     before = home.lines()["hex8_2p"].counts
 
     subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
     code, again = home.run("run", "--iterations", "1", "--variants", "hex8_2p")
 
-    assert "no room left at" in output + (home.path / "logs" / "ringrift.log").read_text()
+    assert SAID in "".join(lines) + text_of(log)
     assert code == 0, again[-2000:]
     assert home.lines()["hex8_2p"].counts.batches >= before.batches
     assert home.unbalanced() == []

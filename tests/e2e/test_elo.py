@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.processes import Home, kill
+from e2e.processes import SHARP, Home, kill
 
 VARIANTS = "hex8_2p,hex8_3p"
 
@@ -15,7 +15,7 @@ VARIANTS = "hex8_2p,hex8_3p"
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A home in which two variants have had two promotions each, rated soon after every decision."""
-    home = Home(tmp_path_factory.mktemp("elo") / "home")
+    home = Home(tmp_path_factory.mktemp("elo") / "home", SHARP)
     code, output = home.run(
         "run", "--iterations", "2", "--variants", VARIANTS, "--set", "policy.rate_seconds=0.2"
     )  # fmt: skip

@@ -7,14 +7,6 @@ import pytest
 from e2e.processes import Home
 
 
-@pytest.fixture
-def played(home: Home) -> Home:
-    """A home whose loop has gone round once."""
-    code, output = home.run("run", "--iterations", "1", "--variants", "hex8_2p")
-    assert code == 0, output
-    return home
-
-
 def told(home: Home, *arguments: str) -> list[dict[str, object]]:
     """What a command prints as JSON, a line each."""
     code, output = home.run(*arguments, "--json")

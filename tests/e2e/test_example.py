@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.processes import QUICK, Home
+from e2e.processes import SHARP, Home
 from ringrift.workload.conformance import check, main
 from ringrift.workload.executable import Executable
 
@@ -75,7 +75,7 @@ def test_the_example_stops_between_games(coin: Path, tmp_path: Path) -> None:
 
 def test_the_loop_learns_the_example(coin: Path, home: Home) -> None:
     """Registered as its README says, it is promoted on evidence, and its champion calls heads more often."""
-    settings = QUICK.replace('"fake"', '"coin"') + f"[workloads.coin]\ncommand = ['{coin}']\n"
+    settings = SHARP.replace('"fake"', '"coin"') + f"[workloads.coin]\ncommand = ['{coin}']\n"
     (home.path / "ringrift.toml").write_text(settings)
 
     code, output = home.run("run", "--iterations", "1", "--variants", "coin_2p", seconds=110)

@@ -14,9 +14,11 @@ from e2e.processes import EXIT_FAILPOINT, QUICK, Home, kill, outlived
 from ringrift.kernel.failpoint import NAMES
 
 VARIANTS = ("hex8_2p", "hex8_3p")
-SLOW = QUICK + "[work.params]\nfake_slow_seconds = 0.45\nfake_every = 5\n"
+# Two workers on each node, so that jobs of one node are cut off together.
+SLOW = QUICK.replace("slots = 1", "slots = 2") + "[work.params]\nfake_slow_seconds = 0.45\nfake_every = 5\n"
 RANDOM_KILLS = 25
 LOOK_SECONDS = 0.1
+RUN_SECONDS_MAX = 180.0
 
 
 @contextmanager
@@ -61,14 +63,14 @@ def assert_present(home: Home) -> None:
 def run_on(home: Home) -> None:
     """A run without faults makes two more promotions for each variant and ends by itself."""
     goal = max((line.iteration for line in home.lines().values()), default=0) + 2
-    code, output = home.run("run", "--iterations", str(goal), "--variants", ",".join(VARIANTS), seconds=90)
+    code, output = home.run("run", "--iterations", str(goal), "--variants", ",".join(VARIANTS), seconds=RUN_SECONDS_MAX)
 
     assert code == 0, output[-3000:]
     assert all(line.iteration >= goal for line in home.lines().values())
     assert_counted_once(home)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(2 * RUN_SECONDS_MAX)
 def test_a_kill_at_every_failpoint_loses_nothing(home: Home, gone: Callable[[Home], bool]) -> None:
     """The process dies at each named failpoint in turn; every next start goes on where the log stands."""
     (home.path / "ringrift.toml").write_text(SLOW)
@@ -77,7 +79,7 @@ def test_a_kill_at_every_failpoint_loses_nothing(home: Home, gone: Callable[[Hom
         for name in NAMES:
             place = (name, rng.randint(1, 5))
             process = home.start("run", "--iterations", "0", "--variants", ",".join(VARIANTS), failpoint=place)
-            output, _ = process.communicate(timeout=40)
+            output, _ = process.communicate(timeout=RUN_SECONDS_MAX)
 
             assert process.returncode == EXIT_FAILPOINT, f"{name} was never passed:\n{output[-2000:]}"
             assert gone(home), f"{name}: workers outlived their node"
@@ -87,7 +89,7 @@ def test_a_kill_at_every_failpoint_loses_nothing(home: Home, gone: Callable[[Hom
     assert broken == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(2 * RUN_SECONDS_MAX)
 def test_kills_at_random_moments_lose_nothing(home: Home, gone: Callable[[Home], bool]) -> None:
     """Twenty-five kills at random moments, some of them during start; nothing is lost or counted twice."""
     (home.path / "ringrift.toml").write_text(SLOW)
@@ -105,7 +107,7 @@ def test_kills_at_random_moments_lose_nothing(home: Home, gone: Callable[[Home],
     assert broken == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(2 * RUN_SECONDS_MAX)
 def test_a_lost_blob_folder_costs_only_what_was_nowhere_else(home: Home, gone: Callable[[Home], bool]) -> None:
     """A kill that takes one node's blob folder along: games nobody else had are reported lost, and the loop goes on."""
     rng = random.Random(13)

@@ -13,14 +13,6 @@ from ringrift.store.open import open_store
 from ringrift.store.ports import Delivery
 
 
-@pytest.fixture
-def played(home: Home) -> Home:
-    """A home whose loop has gone round once."""
-    code, output = home.run("run", "--iterations", "1", "--variants", "hex8_2p")
-    assert code == 0, output
-    return home
-
-
 def bury(home: Home, *positions: int) -> None:
     """Let the pipeline have failed on the events at *positions*."""
 

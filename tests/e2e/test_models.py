@@ -1,6 +1,5 @@
 """Models change hands by real processes: whoever opens a champion's link gets a whole one, whatever is killed."""
 
-import asyncio
 import hashlib
 import json
 import os
@@ -16,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from e2e.processes import EXIT_FAILPOINT, QUICK, Home, kill
+from e2e.processes import EXIT_FAILPOINT, PATIENCE_SECONDS, SHARP, Home, kill, reached
 from ringrift.daemons.point import names
-from waiting import wait_until
+from waiting import until
 
 VARIANTS = ("hex8_2p", "hex8_3p")
-PATIENCE_SECONDS = 20.0
 LOOK_SECONDS = 0.002
 # The nth promotion of the process, once it is decided, arms the place where the process dies.
 PROGRAM = """
@@ -47,19 +45,6 @@ PLACES = (
     "desk.after_finish", "point.before_link", "point.after_link",
 )  # fmt: skip
 """Before and after each step of a promotion, in the order in which it passes them."""
-# A gate that nearly everybody passes at once: here it matters what a promotion does, and not who deserves one.
-WIDE = (
-    QUICK[: QUICK.index("[policy.gate]")]
-    + """[policy.gate]
-blocks_min = 4
-blocks_max = 32
-elo_0 = -200.0
-elo_1 = 0.0
-[policy.budget]
-share = 0.5
-start = 1.0
-"""
-)
 
 
 def told(home: Home, name: str) -> list[dict[str, Any]]:
@@ -133,7 +118,6 @@ def start(home: Home, place: str, nth: int) -> "subprocess.Popen[str]":
 @pytest.mark.timeout(200)
 def test_a_kill_at_any_step_of_a_promotion(home: Home, gone: Callable[[Home], bool]) -> None:
     """A reader always loads a champion that was checked, of its own variant; each promotion counts once."""
-    (home.path / "ringrift.toml").write_text(WIDE)
     with watched(home) as (wrong, seen):
         for number, place in enumerate(PLACES):
             process = start(home, place, number % 2 + 1)
@@ -152,10 +136,19 @@ def test_a_kill_at_any_step_of_a_promotion(home: Home, gone: Callable[[Home], bo
         assert len([one for one in seen if one[0] == variant]) > 3
 
 
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home whose line has had two promotions; tests get copies."""
+    home = Home(tmp_path_factory.mktemp("twice") / "home")
+    code, output = home.run("run", "--iterations", "2", "--variants", "hex8_2p")
+    assert code == 0, output
+    return home
+
+
 @pytest.mark.parametrize(("place", "done"), [("store.before_commit", False), ("store.after_commit", True)])
-def test_a_rollback_that_is_killed_has_happened_or_not(home: Home, place: str, done: bool) -> None:
+def test_a_rollback_that_is_killed_has_happened_or_not(twice: Home, tmp_path: Path, place: str, done: bool) -> None:
     """Pointer, states, decision, event and job are there together or not at all, and the next start goes on."""
-    assert home.run("run", "--iterations", "2", "--variants", "hex8_2p")[0] == 0
+    home = twice.copied(tmp_path / "home")
     line = home.lines()["hex8_2p"]
     wanted = f"distribute:hex8_2p:{line.previous}"
 
@@ -182,7 +175,7 @@ def test_a_rollback_that_is_killed_has_happened_or_not(home: Home, place: str, d
 # -- by hand, while a coordinator runs ---------------------------------------------------------------------------------
 
 # It collects for ever, so that only what a person does moves the line.
-PATIENT = QUICK.replace("games_per_export = 60", "games_per_export = 1000000")
+PATIENT = SHARP.replace("games_per_export = 60", "games_per_export = 1000000")
 
 
 @pytest.fixture(scope="module")
@@ -191,16 +184,12 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     home = Home(tmp_path_factory.mktemp("models") / "home", PATIENT)
     process = home.start("run", "--iterations", "0", "--variants", ",".join(VARIANTS))
     try:
-        until(lambda: all((home.path / "models" / name).exists() for variant in VARIANTS for name in names(variant)))
-        until(lambda: sorted(line.stage for line in home.lines().values()) == ["collecting"] * 2)
+        links = [home.path / "models" / name for variant in VARIANTS for name in names(variant)]
+        reached(process, lambda: all(link.exists() for link in links))
+        reached(process, lambda: sorted(line.stage for line in home.lines().values()) == ["collecting"] * 2)
         yield home
     finally:
         kill(process)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    asyncio.run(wait_until(holds, PATIENCE_SECONDS))
 
 
 def champion(home: Home, variant: str = "hex8_2p") -> str:
@@ -242,12 +231,12 @@ def test_a_model_from_elsewhere_becomes_champion_only_by_the_gate(running: Home,
     assert (champion(running), linked(running)) == (first, {first}), "nothing plays with it by that"
     code, output = running.run("models", "promote", made[:12])
     assert code == 0, output
-    until(lambda: champion(running) == made and running.lines()["hex8_2p"].stage == "collecting")
-    until(lambda: linked(running) == {made})
+    until(lambda: champion(running) == made and running.lines()["hex8_2p"].stage == "collecting", PATIENCE_SECONDS)
+    until(lambda: linked(running) == {made}, PATIENCE_SECONDS)
     code, shown = running.run("models", "show", made[:12])
     assert running.run("models", "rollback", "hex8_2p", "--reason", "it was a trial")[0] == 0
-    until(lambda: linked(running) == {first})
-    until(lambda: running.lines()["hex8_2p"].stage == "collecting")
+    until(lambda: linked(running) == {first}, PATIENCE_SECONDS)
+    until(lambda: running.lines()["hex8_2p"].stage == "collecting", PATIENCE_SECONDS)
 
     assert "is known already" in again
     assert len(told(running, "model.imported")) == 1
@@ -343,12 +332,10 @@ def test_what_cannot_be_done_is_said(running: Home, arguments: tuple[str, ...], 
     assert found == code
 
 
-def test_without_a_node_a_check_is_not_waited_for(home: Home) -> None:
+def test_without_a_node_a_check_is_not_waited_for(played: Home) -> None:
     """It says that nobody is there, and stays asked for."""
-    assert home.run("run", "--iterations", "1", "--variants", "hex8_2p")[0] == 0
-
-    code, output = home.run("models", "verify", "hex8_2p")
+    code, output = played.run("models", "verify", "hex8_2p")
 
     assert code == 1
     assert "nobody is there to do it" in output
-    assert home.ask("SELECT state FROM jobs WHERE kind = 'verify' ORDER BY number DESC LIMIT 1") == [("ready",)]
+    assert played.ask("SELECT state FROM jobs WHERE kind = 'verify' ORDER BY number DESC LIMIT 1") == [("ready",)]

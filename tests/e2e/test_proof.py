@@ -1,11 +1,9 @@
 """A run with a time limit ends with its proof, and one that is stopped on the way leaves nothing of it behind."""
 
-import asyncio
 import json
 import signal
 
-from e2e.processes import QUICK, Home
-from waiting import wait_until
+from e2e.processes import QUICK, Home, reached
 
 SLOW = QUICK + "[work.params]\nfake_slow_seconds = 60.0\nfake_stage = 'match'\n"
 LIVE = "SELECT count(*) FROM jobs WHERE state IN ('ready', 'claimed') AND key LIKE 'proof:%'"
@@ -39,18 +37,17 @@ def test_a_run_that_learnt_nothing_says_so(home: Home) -> None:
     assert not json.loads((home.path / "report.json").read_text())["proof"][0]["met"]
 
 
-def test_a_proof_that_is_stopped_leaves_no_match_behind(home: Home) -> None:
+def test_a_proof_that_is_stopped_leaves_no_match_behind(played: Home) -> None:
     """A signal while it is played exits 130 without a verdict; the next run would only play for an old champion."""
-    home.run("run", "--iterations", "1", "--variants", "hex8_2p")
-    (home.path / "ringrift.toml").write_text(SLOW)
-    process = home.start("run", "--minutes", "0.05", "--variants", "hex8_2p")
-    asyncio.run(wait_until(lambda: home.ask(LIVE) > [(0,)], 30.0))
+    (played.path / "ringrift.toml").write_text(SLOW)
+    process = played.start("run", "--minutes", "0.05", "--variants", "hex8_2p")
+    reached(process, lambda: played.ask(LIVE) > [(0,)])
 
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=20)
 
     assert process.returncode == 130, output
     assert "SHOWN" not in output
-    assert home.ask(LIVE) == [(0,)]
-    assert home.ask("SELECT count(*) FROM jobs WHERE state = 'claimed'") == [(0,)]
-    assert home.orphans() == []
+    assert played.ask(LIVE) == [(0,)]
+    assert played.ask("SELECT count(*) FROM jobs WHERE state = 'claimed'") == [(0,)]
+    assert played.orphans() == []

@@ -1,17 +1,17 @@
 """The real workload, small: it learns, proves or says what missed, stops in good order and can be played against."""
 
-import asyncio
 import json
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from e2e.processes import Home
+from e2e.processes import Home, reached
 from ringrift.pipeline.line import Line
-from waiting import wait_until
 
+# Its gate lets nearly everybody pass at once, so that there is something to prove in so short a time.
 TINY = """
 [work]
 rescue_seconds = 0.2
@@ -30,8 +30,13 @@ games_per_batch = 32
 games_per_export = 64
 blocks_per_job = 16
 [policy.gate]
+blocks_min = 4
 blocks_max = 64
-elo_1 = 200.0
+elo_0 = -200.0
+elo_1 = 0.0
+[policy.budget]
+share = 0.5
+start = 1.0
 """
 VARIANT = "hex8_2p"
 SECONDS_MAX = 110.0
@@ -45,7 +50,7 @@ def tiny(tmp_path: Path) -> Home:
 
 def test_a_timed_run_ends_with_a_verdict_and_three_reports(tiny: Home) -> None:
     """Exit 0 or 3, as the claims in the report say; text, JSON and page agree on every promotion."""
-    code, output = tiny.run("run", "--minutes", "0.4", "--variants", VARIANT, "--seed", "5", seconds=SECONDS_MAX)
+    code, output = tiny.run("run", "--minutes", "0.3", "--variants", VARIANT, "--seed", "5", seconds=SECONDS_MAX)
 
     report = json.loads((tiny.path / "report.json").read_text())
     page = (tiny.path / "report.html").read_text()
@@ -62,37 +67,50 @@ def test_a_timed_run_ends_with_a_verdict_and_three_reports(tiny: Home) -> None:
     assert tiny.orphans() == []
 
 
-def until(home: Home, holds: Callable[[Line], bool], number: int) -> tuple[int, str]:
-    """Run until *holds* is true of the line, then send the signal *number*: exit code and output."""
+@dataclass(frozen=True)
+class Stopped:
+    """A run that was stopped, and what its process had loaded until then."""
+
+    home: Home
+    code: int
+    output: str
+    maps: str
+
+
+def stopped(home: Home, holds: Callable[[Line], bool], number: int) -> Stopped:
+    """Run until *holds* is true of the line, then send the signal *number*."""
     process = home.start("run", "--minutes", "30", "--variants", VARIANT)
-
-    def reached() -> bool:
-        # There is a worker only once there is a store.
-        return bool(home.orphans()) and any(holds(line) for line in home.lines().values())
-
     try:
-        asyncio.run(wait_until(reached, SECONDS_MAX / 2))
+        # There is a worker only once there is a store.
+        reached(process, lambda: bool(home.orphans()) and any(holds(line) for line in home.lines().values()))
+        maps = Path(f"/proc/{process.pid}/maps").read_text()
     finally:
         process.send_signal(number)
         output, _ = process.communicate(timeout=SECONDS_MAX / 2)
-    return process.returncode, output
+    return Stopped(home, process.returncode, output, maps)
 
 
-def test_a_run_that_is_cut_short_goes_on(tiny: Home) -> None:
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    """A run that Ctrl-C cut short after its first games.  Its home is never touched again."""
+    home = Home(tmp_path_factory.mktemp("cut") / "home", TINY)
+    return stopped(home, lambda line: line.counts.games > 0, signal.SIGINT)
+
+
+def test_a_run_that_is_cut_short_goes_on(cut: Stopped, tmp_path: Path) -> None:
     """Ctrl-C exits 130 and gives every job back; the next run has the same seed, the same models and the rest of it."""
-    stopped, output = until(tiny, lambda line: line.counts.games > 0, signal.SIGINT)
-    before = tiny.lines()[VARIANT]
-    claimed = tiny.ask("SELECT count(*) FROM jobs WHERE state = 'claimed'")
+    before = cut.home.lines()[VARIANT]
+    home = cut.home.copied(tmp_path / "home")
 
-    code, again = until(tiny, lambda line: line.counts.games > before.counts.games, signal.SIGTERM)
+    again = stopped(home, lambda line: line.counts.games > before.counts.games, signal.SIGTERM)
 
-    assert stopped == 130, output
-    assert "run again to go on" in output
-    assert claimed == [(0,)]
-    assert code == 143, again[-3000:]
-    assert seed_line(output) == seed_line(again)
-    assert tiny.lines()[VARIANT].counts.games > before.counts.games
-    assert tiny.orphans() == []
+    assert cut.code == 130, cut.output
+    assert "run again to go on" in cut.output
+    assert cut.home.ask("SELECT count(*) FROM jobs WHERE state = 'claimed'") == [(0,)]
+    assert again.code == 143, again.output[-3000:]
+    assert seed_line(cut.output) == seed_line(again.output)
+    assert home.lines()[VARIANT].counts.games > before.counts.games
+    assert (cut.home.orphans(), home.orphans()) == ([], [])
 
 
 def seed_line(output: str) -> str:
@@ -100,17 +118,10 @@ def seed_line(output: str) -> str:
     return next(line for line in output.splitlines() if line.startswith("seed ")).split(",")[0]
 
 
-def test_the_control_process_stays_light(tiny: Home) -> None:
+def test_the_control_process_stays_light(cut: Stopped) -> None:
     """What runs the loop loads neither numpy nor torch; its workers do."""
-    process = tiny.start("run", "--minutes", "30", "--variants", VARIANT)
-    asyncio.run(wait_until(lambda: bool(tiny.orphans()), SECONDS_MAX / 2))
-    loaded = Path(f"/proc/{process.pid}/maps").read_text()
-
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=SECONDS_MAX / 2)
-
-    assert process.returncode == 143, output
-    assert not [name for name in ("numpy", "numba", "torch") if f"/{name}/" in loaded]
+    assert "python" in cut.maps
+    assert not [name for name in ("numpy", "numba", "torch") if f"/{name}/" in cut.maps]
 
 
 def played(home: Home, *arguments: str, moves: str) -> tuple[int, str]:
@@ -134,14 +145,13 @@ def test_a_person_plays_a_baseline_through_a_pipe(tiny: Home, variant: str) -> N
     assert output.count("O to move >") >= 3
 
 
-def test_a_person_plays_the_champion(tiny: Home) -> None:
+def test_a_person_plays_the_champion(cut: Stopped, tiny: Home) -> None:
     """As soon as there is one; before, the command says what to do."""
     none, absent = played(tiny, VARIANT, moves="")
-    until(tiny, lambda line: line.champion is not None, signal.SIGINT)
 
-    code, output = played(tiny, VARIANT, "--sims", "4", moves="hint\n")
+    code, output = played(cut.home, VARIANT, "--sims", "4", moves="hint\n")
 
-    champion = tiny.lines()[VARIANT].champion
+    champion = cut.home.lines()[VARIANT].champion
     assert none == 1
     assert "there is no store at" in absent
     assert champion is not None

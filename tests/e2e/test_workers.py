@@ -7,7 +7,8 @@ import signal
 import psutil
 import pytest
 
-from e2e.processes import FAKE, QUICK, Home, outlived
+from e2e.processes import FAKE, PATIENCE_SECONDS, QUICK, Home, reached
+from ringrift.kernel.clock import SystemClock
 
 
 def _run(home: Home, params: str, iterations: str = "1") -> str:
@@ -57,14 +58,23 @@ def test_a_model_with_nan_weights_is_never_promoted(home: Home) -> None:
 
 def test_a_poisoned_job_is_buried_with_its_reason(home: Home) -> None:
     """A job that always crashes ends as dead with its error and tries, and self-play goes on beside it."""
-    params = "fake_crash = 'always'\nfake_every = 2\nfake_stage = 'play'\n[work.retry]\nfirst_seconds = 0.05"
-    output = _run(home, params, iterations="2")
+    output = _run(home, "fake_crash = 'always'\nfake_every = 2\nfake_stage = 'play'", iterations="2")
 
     dead = home.ask("SELECT attempts, error FROM jobs WHERE state = 'dead'")
     told = home.ask("SELECT count(*) FROM log WHERE name = 'work.buried'")[0][0]
     assert len(dead) == told > 0
     assert all(attempts == 4 and "exit 13" in error for attempts, error in dead), dead
     assert "gave up play after 4 tries" in output
+
+
+def halfway(home: Home) -> bool:
+    """Whether a worker has kept the first half of its games: the accidents of a job come right after that."""
+    query = """SELECT json_extract(body, '$.games'), json_extract(outputs, '$[#-1].blob') FROM jobs
+        WHERE kind = 'play' AND state = 'claimed' AND outputs <> '[]'"""
+    rows = home.ask(query) if home.has(query) else []
+    return any(
+        path.read_text() == str(games // 2) for games, blob in rows for path in home.path.glob(f"blobs/*/*/{blob}")
+    )
 
 
 @pytest.mark.parametrize("grace", [1.0])
@@ -77,13 +87,16 @@ def test_a_job_that_will_not_stop_is_killed_after_the_grace_period(home: Home, g
         process = home.start("run", "--iterations", "0", "--variants", "hex8_2p")
     finally:
         del os.environ["RINGRIFT_JOB_GRACE_PERIOD"]
-    assert outlived(process, 3.0), process.communicate()[0]
+    reached(process, lambda: halfway(home))
     assert home.orphans()
+    clock = SystemClock()
+    began = clock.tick()
 
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=grace * 3 + 5)
+    process.communicate(timeout=PATIENCE_SECONDS)
 
     assert process.returncode == 143
+    assert clock.tick() - began >= grace
     assert home.orphans() == []
     assert home.ask("SELECT count(*) FROM jobs WHERE state = 'claimed'") == [(0,)]
     assert home.ask("SELECT count(*) FROM jobs WHERE kind = 'play' AND state = 'ready' AND attempts = 0")[0][0] > 0
@@ -93,7 +106,7 @@ def test_workers_die_with_their_node(home: Home) -> None:
     """SIGKILL to the node ends its busy workers by itself: they end when their pipe does."""
     (home.path / "ringrift.toml").write_text(FAKE + "[work.params]\nfake_slow_seconds = 60.0\nfake_stage = 'play'\n")
     process = home.start("run", "--iterations", "0", "--variants", "hex8_2p")
-    assert outlived(process, 3.0), process.communicate()[0]
+    reached(process, lambda: home.has("SELECT 1 FROM jobs WHERE kind = 'play' AND state = 'claimed'"))
     workers = [psutil.Process(pid) for pid in home.orphans()]
     assert workers
 

@@ -7,6 +7,7 @@ Parser = argparse.ArgumentParser
 EVENT_VERBS = ("tail", "show", "trace", "replay", "schema")
 MODEL_VERBS = ("list", "show", "verify", "promote", "rollback", "import")
 GATE_VERBS = ("simulate", "budget")
+DAEMON_VERBS = ("start", "stop", "restart", "clear")
 LETTER_VERBS = ("list", "show", "retry", "discard", "stats")
 
 
@@ -82,6 +83,22 @@ def _alerts(one: Parser) -> None:
     one.add_argument("subject", nargs="?", help="clear: what it is about")
     one.add_argument("--all", action="store_true", help="list: also those that are over")
     one.add_argument("--reason", default="cleared by hand", help="clear: why it is settled")
+    _json(one)
+
+
+def _daemons(one: Parser) -> None:
+    one.add_argument("verb", nargs="?", default="list", choices=("list", *DAEMON_VERBS))
+    one.add_argument("name", nargs="?", help="which daemon, except to list")
+    one.add_argument("--node", metavar="ID", help="of this node (default: list those of every node; an order needs it "
+                     "where several have the daemon)")  # fmt: skip
+    _json(one)
+
+
+def _health(one: Parser) -> None:
+    probe = one.add_mutually_exclusive_group()
+    probe.add_argument("--live", action="store_true", help="only whether it makes sense to let it go on")
+    probe.add_argument("--ready", action="store_true", help="only whether everything critical is known to work")
+    one.add_argument("--node", metavar="ID", help="only of this node")
     _json(one)
 
 
@@ -174,6 +191,8 @@ ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "run": _run,
     "play": _play,
     "status": _json,
+    "daemons": _daemons,
+    "health": _health,
     "alerts": _alerts,
     "why": _why,
     "models": _models,

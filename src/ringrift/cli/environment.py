@@ -46,11 +46,19 @@ class Variable(Value):
 
 
 VARIABLES: dict[str, Variable] = {
+    "COORDINATOR_AUTO_TRIGGER_PIPELINE": Variable(
+        key="policy.auto",
+        note="whether one stage starts the next in a program that is its own node; ringrift run always does",
+        read=_flag,
+    ),
     "RINGRIFT_HOME": Variable(key=None, note="where the store, blobs and logs lie (default ./data)"),
     "RINGRIFT_DEBUG": Variable(key=None, note="shows what happens on stderr, and logs in detail"),
     "RINGRIFT_DLQ_PATH": Variable(key=None, note="accepted: dead letters are a state in the same store"),
     "RINGRIFT_NODE_ID": Variable(key="node.id", note="the name of this node"),
     "RINGRIFT_IS_COORDINATOR": Variable(key="node.profile", note="chooses a profile, never a leader", read=_profile),
+    "RINGRIFT_EXTRACTED_LOOPS": Variable(
+        key="node.loops", note="false: a program does not start the duties of the six loops", read=_flag
+    ),
     "RINGRIFT_COORDINATOR_DB": Variable(key="store.path", note="the file of the store"),
     "RINGRIFT_EVENT_HANDLER_TIMEOUT": Variable(
         key="bus.handler_seconds_max", note="how long a handler may take for one event, in seconds"

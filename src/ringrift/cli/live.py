@@ -41,17 +41,14 @@ def told(event: Event | Unknown) -> str | None:
         case model.Imported():
             return f"{event.variant}: {short(event.model)} was imported from {short(event.source)}"
         case model.RolledBack():
-            return (
-                f"{event.variant}: ROLLED BACK from {short(event.model)} to generation {event.generation}, "
-                f"{short(event.to)}: {event.reason}"
-            )
+            back = f"ROLLED BACK from {short(event.model)} to generation {event.generation}, {short(event.to)}"
+            return f"{event.variant}: {back}: {event.reason}"
         case evaluation.Reviewed():
             passed = "passed" if event.passed else "FAILED"
             return f"{event.variant}: review of {short(event.model)} {passed} at {event.elo:+.0f} Elo: {event.reason}"
         case evaluation.Tried():
-            return (
-                f"{event.variant}: fitness {event.fitness:.3f} of {printable(str(event.vector), SAID_CHARACTERS_MAX)}"
-            )
+            vector = printable(str(event.vector), SAID_CHARACTERS_MAX)
+            return f"{event.variant}: fitness {event.fitness:.3f} of {vector}"
         case evaluation.VelocityChanged():
             return (
                 f"{event.variant}: {event.trend}, before {event.before}: {event.elo_per_hour:+.0f} Elo an hour "
@@ -69,6 +66,9 @@ def told(event: Event | Unknown) -> str | None:
             return f"pressure on the queue is {event.level}: {event.ready} jobs wait"
         case daemon.Failed():
             return f"daemon {event.daemon} on {event.node} was given up: {event.error}"
+        case daemon.Obeyed():
+            done = f"failed: {event.error}" if event.error else "is done, as ordered"
+            return f"daemon {event.daemon} on {event.node}: {event.action} {done}"
         case node.Joined():
             return f"node {event.node} joined as {event.profile}"
         case node.Quarantined():

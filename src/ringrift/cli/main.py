@@ -14,6 +14,8 @@ COMMANDS: dict[str, str] = {
     "run": "run the loop on this machine with live progress, then prove and report what was learnt",
     "play": "play against the champion of a variant in the terminal",
     "status": "show lines, jobs, nodes and what is wrong",
+    "daemons": "list what the daemons of every node do and how they are; start, stop, restart or clear one",
+    "health": "say how the cluster is, whether it lives and is ready, with reasons and an exit code",
     "alerts": "list what is wrong and since when, or clear an alert by hand",
     "why": "say which gate a variant waits on, with value, limit and since when",
     "models": "list, show, verify and import models, try one again, go back to an earlier champion",

@@ -15,13 +15,12 @@ from ringrift.events.pipeline import Requested
 from ringrift.kernel.clock import Clock, SystemClock
 from ringrift.kernel.errors import UnknownName
 from ringrift.kernel.verdict import Verdict
-from ringrift.pipeline.records import lines, verdicts_of
-from ringrift.pipeline.request import AFTER, GATE
+from ringrift.pipeline import asking
+from ringrift.pipeline.asking import ANSWER_SECONDS_MAX
+from ringrift.pipeline.records import lines
+from ringrift.pipeline.request import AFTER
 from ringrift.store.ports import Store
 
-READER = "pipeline"
-ANSWER_SECONDS_MAX = 10.0
-LOOK_SECONDS = 0.1
 EXIT_REFUSED = 1
 
 
@@ -37,13 +36,8 @@ async def ask(store: Store, said: Requested, node: str) -> Envelope:
 
 async def answer(store: Store, asked: Envelope, variant: str, clock: Clock) -> Verdict | None:
     """The verdict on the request, once the pipeline has read it; None if nobody has in time."""
-    end = clock.tick() + ANSWER_SECONDS_MAX
-    while clock.tick() < end:
-        async with store.read() as view:
-            if (await view.places()).get(READER, 0) >= asked.position:
-                return next((said for said in await verdicts_of(view, variant) if said.gate == GATE), None)
-        await store.wait(store.position, LOOK_SECONDS)
-    return None
+    told = await asking.answer(store, asked.id, variant, clock)
+    return None if told is None else told.verdict
 
 
 def as_text(found: Verdict | None, said: Requested, now: float) -> str:

@@ -31,6 +31,7 @@ from ringrift.workload.registry import Registry
 NODES_MAX = 64
 LOOK_SECONDS = 0.2
 EXIT_MISSED = 3
+AUTO = "policy.auto"
 
 T = TypeVar("T")
 
@@ -64,6 +65,8 @@ def members(node: NodeSettings, count: int) -> list[Member]:
 def prepared(options: argparse.Namespace, given: Mapping[str, object]) -> Plan:
     """The plan of this run.  Raises UnknownName for a variant or workload that is not there, SettingsError."""
     found = effective(file=options.settings, given=given)
+    if found.origins.get(AUTO) == "environment":
+        given = {AUTO: True, **given}  # the variable is for programs that are their own node
     before = session.known(found.settings.store)
     choice = preset.choose(found, before.lines, preset.lacking())
     nodes = members(found.settings.node, preset.nodes(choice.workload) if options.nodes is None else options.nodes)

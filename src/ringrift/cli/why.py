@@ -19,6 +19,7 @@ from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline.line import Line, Stage
 from ringrift.pipeline.records import load, verdicts_of
 from ringrift.store.ports import JobRow, RoleRow
+from ringrift.work.exclusive import PREFIX
 from ringrift.workload.registry import Registry
 
 JOBS_MAX = 50
@@ -73,7 +74,7 @@ def as_text(answer: Answer, variant: str, now: float) -> str:
     if len(answer.jobs) > 10:
         out.append(f"              … and {len(answer.jobs) - 10} more")
     out += [f"given up      {job.key[:60]}: {job.error} (after {job.attempts} tries)" for job in answer.dead[-3:]]
-    idle = [role.role for role in answer.roles if not role.holder]
+    idle = [role.role for role in answer.roles if not role.holder and not role.role.startswith(PREFIX)]
     if idle:
         out.append(f"nobody holds  {', '.join(idle)}: no coordinator is running (start one with  ringrift run)")
     return "\n".join(out)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ringrift.bus.router import Router
+from ringrift.cluster.duties import Duties
 from ringrift.events import daemon, work
 from ringrift.events.base import Envelope, Event
 from ringrift.events.health import Changed
@@ -40,6 +41,8 @@ class Doing(Value):
     """How many run."""
     failing: tuple[str, ...] = ()
     """Daemons that ended with an error and have not started again."""
+    duties: Duties = Duties()
+    """What there is to say of each daemon."""
 
 
 class Activity:

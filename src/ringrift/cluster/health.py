@@ -9,12 +9,23 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from ringrift.cluster.alerts import Alert, open_alerts
 from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.kernel.health import Health, Status, whole
+from ringrift.kernel.value import Value
 from ringrift.store.ports import Store
 
 DEGRADING = frozenset({"quarantine", "data_corrupted"})
 """Kinds of alert about a node that leave it working."""
 SPOILING = frozenset({"node_lost", "daemon"})
 """Kinds of alert about a node that mean that it does not do its duties."""
+
+
+class Survey(Value):
+    """What one look has found."""
+
+    everyone: tuple[NodeRecord, ...]
+    """Also those that have said good-bye."""
+    silent: frozenset[str]
+    parts: tuple[Health, ...]
+    """How every node is that has not said good-bye."""
 
 
 class ClusterHealth:
@@ -25,8 +36,12 @@ class ClusterHealth:
         self._first: dict[str, int] = {}
         self._moved: set[str] = set()
 
-    async def look(self) -> list[Health]:
+    async def look(self) -> Sequence[Health]:
         """How every node is that has not said good-bye."""
+        return (await self.survey()).parts
+
+    async def survey(self) -> Survey:
+        """As :meth:`look`, with what that was judged from."""
         everyone, silent = await self._roster.look()
         async with self._store.read() as view:
             alerts = await open_alerts(view)
@@ -36,7 +51,8 @@ class ClusterHealth:
                 self._moved.add(node.id)
         self._first = {node.id: self._first[node.id] for node in here}
         self._moved &= self._first.keys()
-        return judge(here, silent, self._moved, alerts, self._roster.patience_seconds)
+        parts = judge(here, silent, self._moved, alerts, self._roster.patience_seconds)
+        return Survey(everyone=tuple(everyone), silent=frozenset(silent), parts=tuple(parts))
 
     async def whole(self) -> Health:
         """How the cluster is, as one."""

@@ -45,6 +45,11 @@ class Roles:
         self._held: dict[str, Term] = {}
         self._watch = Watch()
 
+    def want(self, role: str) -> None:
+        """Stand for *role* too, from the next election on."""
+        if role not in self._wanted:
+            self._wanted = (*self._wanted, role)
+
     def holds(self, role: str) -> bool:
         """Whether this node may act in *role* now."""
         held = self._held.get(role)

@@ -1,7 +1,8 @@
 """Ambient: the one embedded node that old-style calls mean, on a loop of its own from first use to exit or shutdown.
 
 It is the bus of a node and no more: the store, a scribe and a router.  It takes no role and no job and is in no roster,
-so that any number of programs may use one home beside a running node.
+so that any number of programs may use one home beside a running node.  A program that asks for duties gets a whole node
+on top (``hosting``).
 """
 
 import asyncio
@@ -36,6 +37,8 @@ ACCEPTED_MAX = 2000
 """What may be accepted and not durable yet; far less than what the store lets wait."""
 CLOSE_SECONDS_MAX = 10.0
 """How long the end of the program waits for what was published and for the store to close."""
+STOP_SECONDS_MAX = 40.0
+"""What the daemons of a whole node may take besides the grace period of its jobs."""
 log = logging.getLogger(__name__)
 
 
@@ -58,6 +61,8 @@ class Embedded:
     """Those of its readers that an earlier life has left letters to."""
     kept: dict[str, Any]
     """What the adapters keep for as long as this node is open, by their names."""
+    stack: AsyncExitStack
+    """What was opened on it later, and closes before it."""
 
 
 @asynccontextmanager
@@ -78,9 +83,10 @@ async def open_embedded(settings: Settings) -> AsyncIterator[Embedded]:
         waiting = await tidy(store, mine)
         threads = Threads(settings.bus.threads_max, "ringrift-callback")
         stack.callback(threads.close)
+        later = await stack.enter_async_context(AsyncExitStack())
         yield Embedded(
             settings=settings, clock=clock, ids=ids, scribe=scribe, store=store, router=router,
-            loop=asyncio.get_running_loop(), threads=threads, readers=readers, waiting=waiting, kept={},
+            loop=asyncio.get_running_loop(), threads=threads, readers=readers, waiting=waiting, kept={}, stack=later,
         )  # fmt: skip
 
 
@@ -222,7 +228,9 @@ class Ambient:
             wait(tuple(self._pending), CLOSE_SECONDS_MAX)
             self._node = self._thread = self._stop = None
             node.loop.call_soon_threadsafe(stop.set)
-            thread.join(CLOSE_SECONDS_MAX)
+            # One that became a node lets the jobs that it does end as a node would.
+            more = node.settings.work.grace_seconds + STOP_SECONDS_MAX if "host" in node.kept else 0.0
+            thread.join(CLOSE_SECONDS_MAX + more)
 
     def is_here(self) -> bool:
         """Whether the running code is on the ambient loop."""
@@ -235,7 +243,12 @@ class Ambient:
 
     def post(self, work: Coroutine[Any, Any, T]) -> Pending[T]:
         """Start *work* on the ambient loop, from any thread and any loop."""
-        future = asyncio.run_coroutine_threadsafe(work, self.node().loop)
+        try:
+            loop = self.node().loop
+        except BaseException:
+            work.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(work, loop)
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)
         return Pending(future)

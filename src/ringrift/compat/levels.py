@@ -1,7 +1,9 @@
-"""The documented enumerations of levels, queues, tasks and boards: ordered where they look ordered."""
+"""The documented enumerations of levels, queues, recoveries, tasks and boards: ordered where they look ordered."""
 
 from enum import Enum, StrEnum
 from typing import Any
+
+from ringrift.work.pressure import FACTORS
 
 
 class Ordered(StrEnum):
@@ -44,7 +46,7 @@ class BackpressureLevel(Ordered):
     @property
     def factor(self) -> float:
         """The share of its usual pace that production keeps at this level."""
-        return _FACTORS[list(BackpressureLevel).index(self)]
+        return FACTORS[self.value]
 
     def should_throttle(self) -> bool:
         """Whether production is to slow down."""
@@ -53,9 +55,6 @@ class BackpressureLevel(Ordered):
     def should_stop(self) -> bool:
         """Whether production is to stop."""
         return self is BackpressureLevel.STOP
-
-
-_FACTORS = (1.0, 0.75, 0.50, 0.25, 0.10, 0.05, 0.01, 0.0)
 
 
 class QueueType(StrEnum):
@@ -67,6 +66,36 @@ class QueueType(StrEnum):
     PROMOTION = "promotion"
     SYNC = "sync"
     EXPORT = "export"
+
+
+class RecoveryAction(StrEnum):
+    """What can be done about trouble with a job or a node."""
+
+    RESTART_JOB = "restart_job"
+    KILL_JOB = "kill_job"
+    RESTART_NODE_SERVICES = "restart_node_services"
+    REBOOT_NODE = "reboot_node"
+    REMOVE_NODE = "remove_node"
+    ESCALATE_HUMAN = "escalate_human"
+    NONE = "none"
+
+
+class ErrorSeverity(Ordered):
+    """How bad an error is."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    CRITICAL = "critical"
+
+
+class SystemHealthLevel(Ordered):
+    """How the system is, from the worst to the best."""
+
+    CRITICAL = "critical"
+    UNHEALTHY = "unhealthy"
+    DEGRADED = "degraded"
+    HEALTHY = "healthy"
 
 
 class TaskType(StrEnum):

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +17,10 @@ from ringrift.events.base import Envelope, Event
 from ringrift.kernel.value import Value
 
 KEPT = "sayings"
+BRINGS = frozenset({"TRAINING_COMPLETED", "MODEL_IMPORTED"})
+"""Events that may bring a model in a file: it is taken in before they count."""
+ASKS = ("_TRIGGERED", "_REQUESTED")
+"""How the names of events end that ask for a stage."""
 SEEN_MAX = 10_000
 """Ids that are remembered to tell an event from its repetition."""
 
@@ -60,8 +66,27 @@ class Counts:
         return found
 
 
+def brings_a_file(name: str, payload: Mapping[str, Any]) -> bool:
+    """Whether the event *name* with *payload* brings a model in a file of this machine."""
+    path = payload.get("model_path")
+    return name in BRINGS and isinstance(path, str) and Path(path).is_file()
+
+
+def _is_incomplete(saying: Saying) -> bool:
+    """Whether something may have to be found that *saying* leaves out."""
+    asks = isinstance(saying.event, custom.Said) and saying.name.endswith(ASKS)
+    return asks or brings_a_file(saying.name, saying.payload)
+
+
 async def say(node: Embedded, saying: Saying) -> RouterEvent:
-    """Publish *saying*; returns when it is durable, or told if it stays in this process."""
+    """Publish *saying*; returns when it is durable, or told if it stays in this process.
+
+    Raises InputError or JobFailed, and nothing is said, where it brings a file that is no model.
+    """
+    if _is_incomplete(saying):
+        from ringrift.compat import completing  # who only publishes does not load a whole node
+
+        saying = await completing.completed(node, saying)
     if saying.here_only:
         envelope = node.scribe.wrap(saying.event, source=saying.source)
         Listeners.of(node).tell_here(saying.event, envelope)

@@ -8,6 +8,7 @@ from ringrift.daemons import (
     fill,
     gauge,
     ladder,
+    obey,
     pipeline,
     point,
     rate,
@@ -24,6 +25,7 @@ from ringrift.supervision.spec import Daemon
 DAEMONS: tuple[Daemon, ...] = (
     beat.SPEC,
     elect.SPEC,
+    obey.SPEC,
     alert.SPEC,
     pipeline.SPEC,
     feedback.SPEC,

@@ -7,6 +7,7 @@ from ringrift.jobs import Play
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import Policy
 from ringrift.pipeline.fill import may_play, top_up
+from ringrift.pipeline.held import by_itself
 from ringrift.pipeline.records import lines, load, note, save
 from ringrift.store.ports import Tx
 from ringrift.supervision.spec import Daemon
@@ -25,7 +26,7 @@ async def fill(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, ids:
     for line in wanted:
         verdict = may_fill(ready, envelope.time)
         if verdict.allowed:
-            verdict = may_play(line, policy, envelope.time)
+            verdict = by_itself(may_play(line, policy, envelope.time), policy)
         await note(tx, line.variant, (verdict,))
         if verdict.allowed:
             tally = await tx.tally(line.variant)
@@ -38,10 +39,11 @@ async def fill(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, ids:
 
 # Whatever ends a Play job or opens a gate is in this list, so the queue can never run dry unseen.  The line's own moves
 # are told in the transaction that makes them: reading the events that cause them could see the line before it moved.
+# A line that is there already is opened again when a node starts, and perhaps with another policy than before.
 SPEC = Daemon(
     name="fill",
     run=fill,
-    on=(selfplay.BatchFinished, pipeline.Moved, data.Lost, work.Buried, work.PressureChanged),
+    on=(pipeline.Opened, selfplay.BatchFinished, pipeline.Moved, data.Lost, work.Buried, work.PressureChanged),
     role="fill",
     after=("pipeline",),
     profiles=frozenset({"coordinator", "full"}),

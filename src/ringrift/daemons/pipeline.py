@@ -8,6 +8,8 @@ from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import Policy
 from ringrift.pipeline import distrust, matches, signals, standing
+from ringrift.pipeline.asking import keep_answer
+from ringrift.pipeline.held import held_back
 from ringrift.pipeline.line import Line
 from ringrift.pipeline.machine import advance, open_line
 from ringrift.pipeline.records import account_of, carry_out, decisions_of, evidence_of, lines, load, note
@@ -21,20 +23,23 @@ async def pipeline(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, 
     """Advance the line that *event* belongs to, or all.  Events of a line that was never opened change nothing."""
     if isinstance(event, evaluation.BlocksPlayed):
         await standing.count(tx, *await matches.note(tx, event, envelope.time))
-    steps: list[Step] = []
+    steps: list[tuple[Line | None, Step]] = []
     if isinstance(event, node.Quarantined | node.Released):
         await standing.new_era(tx, event.node)
     if isinstance(event, node.Quarantined):
-        steps = [await _without(tx, line, event.node, policy) for line in await lines(tx)]
+        steps = [(line, await _without(tx, line, event.node, policy)) for line in await lines(tx)]
     elif isinstance(event, LineEvent):
         line = await load(tx, event.variant)
         if line is not None:
-            steps = [await _step(tx, line, event, envelope.time, policy)]
+            steps = [(line, await _step(tx, line, event, envelope.time, policy))]
         elif isinstance(event, Opened):
-            steps = [open_line(event, policy, envelope.time)]
+            steps = [(None, open_line(event, policy, envelope.time))]
     failpoint("pipeline.before_step")
-    for step in steps:
-        await carry_out(tx, step, envelope, ids=ids, scribe=scribe)
+    for before, step in steps:
+        allowed = held_back(before, step, event, policy, envelope.time)
+        await carry_out(tx, allowed, envelope, ids=ids, scribe=scribe)
+        if isinstance(event, Requested):
+            await keep_answer(tx, envelope, event, step)
     failpoint("pipeline.after_step")
 
 

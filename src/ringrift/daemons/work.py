@@ -11,14 +11,14 @@ async def work(*, runner: Runner, alive: Callable[[], None]) -> None:
     await runner.run(alive)
 
 
-# Stopping takes as long as the grace period of the jobs, an hour at most, and a little longer to give the rest back.
+# Stopping takes as long as the grace period of the jobs, and a little longer to give the rest back.
 SPEC = Daemon(
     name="work",
     run=work,
     serve=True,
-    after=("pipeline",),
+    after=("beat", "pipeline"),
     seconds_max=1800.0,
-    stop_seconds_max=3700.0,
+    stop_seconds_max="work.grace_seconds",
     category="core",
     critical=True,
 )

@@ -70,6 +70,8 @@ EVENTS: tuple[type[Event], ...] = (
     daemon.Stopped,
     daemon.Failed,
     daemon.Cleared,
+    daemon.Ordered,
+    daemon.Obeyed,
     health.Changed,
     letter.Changed,
     reader.Lapsed,
@@ -82,8 +84,8 @@ EVENTS: tuple[type[Event], ...] = (
 # Said for people: shown by `ringrift status`, `ringrift events` and the live view of `ringrift run`; no part of ours
 # reacts to them.
 FOR_PEOPLE: frozenset[type[Event]] = frozenset({
-    cluster.RoleTaken, custom.Said, evaluation.Tried, evaluation.VelocityChanged, model.Imported, model.Rejected,
-    work.Enqueued, work.Rescued,
+    cluster.RoleTaken, custom.Said, daemon.Obeyed, evaluation.Tried, evaluation.VelocityChanged, model.Imported,
+    model.Rejected, work.Enqueued, work.Rescued,
 })  # fmt: skip
 
 # What the loop acts on or what decisions rest on.  It counts only from work under a lease and from the loop itself:

@@ -35,3 +35,24 @@ class Cleared(Event, tag="daemon.cleared"):
 
     daemon: str
     node: str
+
+
+class Ordered(Event, tag="daemon.ordered"):
+    """Somebody wants a daemon of a node to start, stop, start again, or be cleared; the node carries it out."""
+
+    daemon: str
+    node: str
+    action: str
+    by: str
+
+
+class Obeyed(Event, tag="daemon.obeyed"):
+    """A node has carried out an order, or could not."""
+
+    order: str
+    """The id of the event that gave it."""
+    daemon: str
+    node: str
+    action: str
+    error: str = ""
+    """Why it could not."""

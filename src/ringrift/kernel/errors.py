@@ -11,7 +11,9 @@ RingriftError
 ├── InputError        InvalidPayload · TooLarge · TooDeep · InvalidId · IdConflict · InvalidWork ·
 │                     IllegalTransition · Unranked · LoopDetected
 ├── Backpressure
+├── LimitReached
 ├── UnknownName       event, job, daemon, variant, workload, setting
+├── AmbiguousVariant
 ├── MissingExtra
 └── SettingsError
 
@@ -260,6 +262,14 @@ class Backpressure(RingriftError):
         super().__init__(f"{queue} is full ({limit}): try again later")
 
 
+class LimitReached(RingriftError):
+    """There is no place for a task now, by which rule, on which value, against which limit; nothing was taken."""
+
+    def __init__(self, what: str, rule: str, value: float, limit: float) -> None:
+        self.what, self.rule, self.value, self.limit = what, rule, value, limit
+        super().__init__(f"{what} has no place: {rule}: {value:g} of {limit:g}")
+
+
 class UnknownName(RingriftError):
     """Nothing is registered under that name."""
 
@@ -267,6 +277,14 @@ class UnknownName(RingriftError):
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
         hint = f"; known: {', '.join(self.known[:24])}" if self.known else ""
         super().__init__(f"unknown {kind} {name!r:.80}{hint}")
+
+
+class AmbiguousVariant(RingriftError):
+    """Something was asked of the variant there is, and there are several."""
+
+    def __init__(self, variants: Iterable[str]) -> None:
+        self.variants = tuple(sorted(variants))
+        super().__init__(f"say which variant: there are {', '.join(self.variants[:24])}")
 
 
 class MissingExtra(RingriftError):

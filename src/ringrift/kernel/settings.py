@@ -26,6 +26,8 @@ class NodeSettings(Value, forbid_unknown_fields=True):
     id: str = "local"
     profile: str = "full"
     ephemeral: bool = False
+    loops: bool = True
+    """Whether the duties of the documents' six loops may start by their old names (RINGRIFT_EXTRACTED_LOOPS)."""
 
     def __post_init__(self) -> None:
         try:
@@ -224,6 +226,8 @@ class Policy(Value, forbid_unknown_fields=True):
     """What the loop does with each variant."""
 
     variants: tuple[str, ...] = ("square8_2p", "hex8_2p", "hex8_3p")
+    auto: bool = True
+    """Whether one stage starts the next; else each waits to be asked for (COORDINATOR_AUTO_TRIGGER_PIPELINE)."""
     games_per_batch: int = 100
     games_per_export: int = 400
     window_batches_max: int = 64

@@ -5,11 +5,14 @@ from enum import StrEnum
 
 from ringrift.evaluation.blocks import Block
 from ringrift.events.model import Evidence
+from ringrift.jobs import Distribute, Export, Match, Sync, Train, Verify
 from ringrift.kernel.settings import Gate
 from ringrift.kernel.value import Value
 
 KIND = "line"
 DECISION, EVIDENCE = "decision", "evidence"
+Held = Sync | Export | Train | Verify | Match | Distribute
+"""A job that a line may keep until its stage is asked for."""
 ANCESTORS_MAX = 8
 """Earlier champions that a line can go back to, and that are kept for it."""
 
@@ -118,6 +121,8 @@ class Line(Value):
     """Key of the one job that the stage waits for: what comes of an earlier one is out of turn."""
     samples: str | None = None
     candidate: Candidate | None = None
+    held: tuple[Held, ...] = ()
+    """What waits until somebody asks for its stage, while auto-trigger is off."""
     counts: Counts = Counts()
 
     @property
@@ -173,6 +178,7 @@ def check(line: Line) -> None:
     if line.stage not in (Stage.STARTING, Stage.VERIFYING):
         assert line.champion is not None
     assert len(line.ancestors) <= ANCESTORS_MAX
+    assert len({job.key for job in line.held}) == len(line.held), "a job is held once"
     if line.review is not None:
         assert line.champion is not None
         _check_blocks(line.review.challenge)

@@ -27,7 +27,8 @@ def overdue(line: Line, now: float, limits: StageLimits) -> Verdict | None:
     """
     limit = limits.of(line.stage)
     seconds = now - line.since
-    if limit is None or seconds <= limit:
+    # One that holds its jobs waits for a person, who may take all the time.
+    if line.held or limit is None or seconds <= limit:
         return None
     rule = f"seconds in the stage {line.stage}"
     return Verdict(gate=KIND, allowed=False, rule=rule, value=seconds, limit=limit, since=line.since)

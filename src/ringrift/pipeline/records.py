@@ -19,9 +19,9 @@ from ringrift.pipeline.models import KIND as MODEL
 from ringrift.pipeline.models import Change, Model, become, key
 from ringrift.pipeline.step import Step
 from ringrift.store.ports import Put, Reads, Tx
+from ringrift.work.admission import VERDICT
 from ringrift.work.desk import ask
 
-VERDICT = "verdict"
 LINES_MAX = 1000
 DECISIONS_MAX = MODELS_MAX = 100_000
 BUDGET, RUN = "budget", "run"

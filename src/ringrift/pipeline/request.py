@@ -4,7 +4,7 @@ from ringrift.events import pipeline
 from ringrift.kernel.errors import told
 from ringrift.kernel.settings import Policy
 from ringrift.kernel.verdict import Verdict
-from ringrift.pipeline import challenge, moves
+from ringrift.pipeline import challenge, held, moves
 from ringrift.pipeline.line import Line, Stage
 from ringrift.pipeline.step import Step, with_more
 
@@ -20,13 +20,16 @@ AFTER = {
 
 
 def requested(line: Line, event: pipeline.Requested, policy: Policy, at: float) -> Step:
-    """The line after a request: batches are copied again, fresh games are exported early, all else only answers."""
+    """The line after a request: batches are copied again, fresh games are exported early, all else only answers.
+
+    What the line holds until its stage is asked for is let go where every step's jobs are.
+    """
     verdict = answer(line, event.stage, policy, at)
     step = Step(line=line)
     if event.stage == "sync":
         # A copy that is under way has the same key: asking again does not double it.
         step = Step(line=line, jobs=tuple(moves.copy_games(line, batch.blob) for batch in line.pending))
-    elif event.stage == "export" and verdict.allowed:
+    elif event.stage == "export" and line.stage is Stage.COLLECTING and verdict.allowed:
         step = moves.export(line, policy, at)
     return with_more(step, verdicts=(verdict,))
 
@@ -39,6 +42,9 @@ def answer(line: Line, stage: str, policy: Policy, at: float) -> Verdict:
 
 def _gate(line: Line, stage: str, policy: Policy) -> tuple[bool, str, float, float]:
     """Whether *stage* may be gone into, by which rule, where *line* stands by it, and its limit."""
+    waiting = held.waiting(line, stage)
+    if waiting:
+        return True, "jobs that were held until it is asked for", waiting, 1
     match stage:
         case "sync":
             return bool(line.pending), "batches that wait for their copies", len(line.pending), 1

@@ -1,6 +1,8 @@
 """The only place that knows which engine serves a store."""
 
 import asyncio
+import fcntl
+import os
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -15,6 +17,8 @@ from ringrift.store.sqlite.inspect import inspect_file
 from ringrift.threads import to_its_end
 
 THREADS = 4
+COORDINATOR_LOCK = "coordinator.lock"
+HOLDER_BYTES_MAX = 200
 
 
 @asynccontextmanager
@@ -41,7 +45,26 @@ async def open_store(
 
 def only_coordinator(settings: StoreSettings, holder: str) -> AbstractContextManager[None]:
     """Be the only coordinator of this store while the body runs.  Raises NotLeader."""
-    return only_one(Path(settings.path).parent / "coordinator.lock", holder)
+    return only_one(Path(settings.path).parent / COORDINATOR_LOCK, holder)
+
+
+def coordinator_of(settings: StoreSettings) -> str | None:
+    """Who is the coordinator of this store now, as it called itself; None if nobody is.  Makes nothing.
+
+    A coordinator that is there is not touched.  Where there is none, the lock is shared for a moment, in which one that
+    starts would be refused.
+    """
+    try:
+        descriptor = os.open(Path(settings.path).parent / COORDINATOR_LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.pread(descriptor, HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "another process"
+    finally:
+        os.close(descriptor)
+    return None
 
 
 def only_program(settings: StoreSettings, number: int, holder: str) -> AbstractContextManager[None]:

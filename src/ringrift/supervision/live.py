@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from ringrift.bus.delivery import Reader
 from ringrift.bus.router import Router
 from ringrift.kernel.errors import NotLeader, SupervisionError
 from ringrift.store.ports import Tx
-from ringrift.supervision.spec import Daemon
 from ringrift.supervision.unit import Unit
 
 Holds = Callable[[str], bool]
 """Whether this node believes that it holds a role."""
+Want = Callable[[str], None]
+"""Has this node stand for a role from now on."""
 Check = Callable[[str, Tx], Awaitable[None]]
 """Binds a transaction to a role, and raises NotLeader where it has gone to another node."""
 
@@ -41,16 +41,6 @@ def reader(unit: Unit, check: Check) -> Reader:
 
     wants = frozenset(event.name() for event in unit.spec.on)
     return Reader(name=unit.spec.name, wants=wants, react=unit.measured, guard=guard)
-
-
-def seconds_between(spec: Daemon, parts: Mapping[str, Any]) -> float | None:
-    """The seconds between ticks, looked up in the settings if they are named there."""
-    if not isinstance(spec.every, str):
-        return spec.every
-    found: Any = parts["settings"]
-    for name in spec.every.split("."):
-        found = getattr(found, name)
-    return float(found)
 
 
 async def _tick(unit: Unit, holds: Holds) -> None:

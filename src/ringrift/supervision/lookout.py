@@ -21,7 +21,9 @@ STALL_SECONDS_MAX = 1.0
 """How long a node's loop may be held up before somebody is blamed for it."""
 CHECK_SECONDS_MAX = 5.0
 OVERSLEPT = 2.0
-"""A look that comes this many times too late means that the process itself slept."""
+"""A rest that takes this many times too long means that the process itself slept."""
+OVERSLEPT_SECONDS_MIN = 0.1
+"""What a busy machine may add to a short one."""
 STALLS_MAX = 20
 
 
@@ -44,6 +46,7 @@ class Lookout:
     ) -> None:  # fmt: skip
         self._node, self._units, self._clock, self._pace, self._give_up = node, units, clock, pace, give_up
         self._looked: dict[str, float] = {}
+        self._changed = asyncio.Event()
         self.awake = clock.tick()
         """Since when daemons could be heard: who slept cannot blame others for their silence."""
         self.stalls: deque[Stall] = deque(maxlen=STALLS_MAX)
@@ -64,26 +67,45 @@ class Lookout:
             if watch is not None:
                 watch.stop()
 
+    def notice(self) -> None:
+        """A daemon begins that may have to be looked at more often than the others."""
+        self._changed.set()
+
     async def _look_for_ever(self) -> None:
-        step = min(self._pace.critical_seconds, self._pace.routine_seconds)
-        last = self._clock.tick()
         while True:
-            await asyncio.sleep(step)
+            step = min([self._pace.critical_seconds, self._pace.routine_seconds, *self._own_steps()])
+            begun = self._clock.tick()
+            cut_short = await self._rest(step)
             tick = self._clock.tick()
-            if tick - last > OVERSLEPT * step:
+            if tick - begun > max(OVERSLEPT * step, step + OVERSLEPT_SECONDS_MIN):
                 self.awake = tick
-            last = tick
-            due = [unit for unit in self._units.values() if self._is_due(unit, tick)]
+            if cut_short:
+                continue
+            due = [unit for unit in self._units.values() if self._is_due(unit, tick, step)]
             for unit in due:
                 self._looked[unit.spec.name] = tick
                 await self._end_if_it_hangs(unit, tick)
             await self._ask([unit for unit in due if unit.check is not None and unit.state == "running"])
 
-    def _is_due(self, unit: Unit, tick: float) -> bool:
+    async def _rest(self, seconds: float) -> bool:
+        """Let *seconds* pass; whether it was cut short because a daemon has begun."""
+        try:
+            await asyncio.wait_for(self._changed.wait(), seconds)
+        except TimeoutError:
+            return False
+        self._changed.clear()
+        return True
+
+    def _own_steps(self) -> list[float]:
+        """The seconds of those that have a pace of their own and are to run."""
+        return [unit.spec.look_seconds for unit in self._units.values() if unit.spec.look_seconds and unit.wanted]
+
+    def _is_due(self, unit: Unit, tick: float, step: float) -> bool:
         seconds = self._pace.critical_seconds if unit.spec.critical else self._pace.routine_seconds
+        seconds = unit.spec.look_seconds or seconds
         looked = self._looked.get(unit.spec.name)
         # Half a step early is near enough: a timer that comes a moment too soon must not cost a whole step.
-        return looked is None or tick - looked >= seconds - min(self._pace.critical_seconds, seconds) / 2
+        return looked is None or tick - looked >= seconds - step / 2
 
     async def _end_if_it_hangs(self, unit: Unit, tick: float) -> None:
         if unit.ended_at is not None:

@@ -11,7 +11,8 @@ class Vitals(Value):
 
     name: str
     state: str
-    """starting, running, pausing after a failure, waiting for room, stopped, or failed when it was given up."""
+    """resting before its first start, starting, running, pausing after a failure, waiting for room, stopped, or failed
+    when it was given up."""
     progress: float | None
     """Tick of the last success, None before the first."""
     started: float
@@ -44,6 +45,8 @@ def judge(seen: Vitals, tick: float) -> Health:
     """How the daemon is at *tick*."""
     if seen.state == "failed":
         return _health(seen, Status.UNHEALTHY, f"given up: {seen.error}")
+    if seen.state == "resting":
+        return _health(seen, Status.UNKNOWN, "nobody has started it")
     if seen.state == "stopped":
         if seen.left:
             return _health(seen, Status.UNHEALTHY, "was told to stop and still runs: only a restart of the node helps")

@@ -26,6 +26,8 @@ class DaemonReport(Value):
     """From when on it has been in this state."""
     health: Health
     ready: bool
+    wanted: bool = False
+    """Whether it is to run."""
     runs: int = 0
     """Ticks, reactions, or starts of one that serves."""
     failures: int = 0

@@ -14,6 +14,9 @@ from ringrift.kernel.value import Value
 
 CATEGORIES = ("core", "sync", "training", "evaluation", "health", "resources", "other")
 """What a daemon is about, as the documents group them; *other* is for daemons from outside."""
+LOOK_SECONDS_MIN = 0.01
+STOP_MARGIN_SECONDS = 10.0
+"""What a daemon gets to end in good order when the time that a setting gives its work is over."""
 
 
 class Restart(Value):
@@ -51,13 +54,19 @@ class Daemon(Value):
     restart: Restart = Restart()
     seconds_max: float = 60.0
     """How long one tick may take, and how long a serving daemon or a program may be silent."""
-    stop_seconds_max: float = 10.0
-    """How long it may take to stop before the supervisor goes on without it; a program is killed then."""
+    stop_seconds_max: float | str = 10.0
+    """How long it may take to stop before the supervisor goes on without it; a program is killed then.
+
+    The dotted name of a setting stands for its seconds and STOP_MARGIN_SECONDS more."""
     critical: bool = False
     """The node is not alive without it."""
     category: str = "other"
     check: Callable[..., Awaitable[Health]] | None = None
     """Asked from time to time how the daemon is; raising or hanging is unhealthy."""
+    look_seconds: float | None = None
+    """Between two looks at it, where the pace of the node will not do."""
+    final: tuple[type[Exception], ...] = ()
+    """Errors after which another start cannot help: it is given up at once."""
 
     def __post_init__(self) -> None:
         shapes = (self.every is not None) + bool(self.on) + self.serve + bool(self.process)
@@ -72,6 +81,22 @@ class Daemon(Value):
             raise SettingsError(key, sorted(unknown), f"profiles are {', '.join(PROFILES)}")
         if self.category not in CATEGORIES:
             raise SettingsError(key, self.category, f"categories are {', '.join(CATEGORIES)}")
+        if self.look_seconds is not None and self.look_seconds < LOOK_SECONDS_MIN:
+            raise SettingsError(key, self.look_seconds, f"is looked at every {LOOK_SECONDS_MIN:g} s at most")
+
+    @property
+    def follows(self) -> tuple[str, ...]:
+        """Those it starts after, where they run, and before which it stops."""
+        return self.after + self.needs
+
+    def seconds_between(self, settings: Any) -> float | None:
+        """The seconds between ticks, looked up in *settings* if they are named there."""
+        return float(_named(self.every, settings)) if isinstance(self.every, str) else self.every
+
+    def stop_seconds(self, settings: Any) -> float:
+        """How long it may take to stop, looked up in the same way."""
+        limit = self.stop_seconds_max
+        return float(_named(limit, settings)) + STOP_MARGIN_SECONDS if isinstance(limit, str) else limit
 
     def bind(self, parts: Mapping[str, Any]) -> Callable[..., Awaitable[Any]]:
         """The body with every keyword-only parameter filled from *parts*.  Raises Unbound."""
@@ -92,6 +117,14 @@ def _bind(name: str, call: Callable[..., Awaitable[Any]], parts: Mapping[str, An
     return partial(call, **{part: parts[part] for part in names})
 
 
+def _named(name: str, settings: Any) -> Any:
+    """The setting of that dotted *name*."""
+    found = settings
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
 def in_order(daemons: Sequence[Daemon]) -> tuple[Daemon, ...]:
     """*daemons* with each behind those it starts after, otherwise as listed.
 
@@ -108,7 +141,7 @@ def in_order(daemons: Sequence[Daemon]) -> tuple[Daemon, ...]:
     waiting = list(daemons)
     while waiting:
         placed = {daemon.name for daemon in ordered}
-        ready = next((d for d in waiting if all(a in placed or a not in by_name for a in d.after + d.needs)), None)
+        ready = next((d for d in waiting if all(a in placed or a not in by_name for a in d.follows)), None)
         if ready is None:
             raise SettingsError("daemons", [d.name for d in waiting], "start after each other in a circle")
         waiting.remove(ready)
@@ -116,6 +149,10 @@ def in_order(daemons: Sequence[Daemon]) -> tuple[Daemon, ...]:
     return tuple(ordered)
 
 
-def stop_seconds_max(daemons: Sequence[Daemon]) -> float:
-    """How long stopping *daemons* may take, one behind the other."""
-    return sum(daemon.stop_seconds_max for daemon in daemons)
+def stop_seconds_max(daemons: Sequence[Daemon], settings: Any) -> float:
+    """How long stopping *daemons* may take: each waits for those that started after it, and for nobody else."""
+    last: dict[str, float] = {}
+    for daemon in reversed(in_order(daemons)):
+        behind = [last[other.name] for other in daemons if other.name in last and daemon.name in other.follows]
+        last[daemon.name] = max(behind, default=0.0) + daemon.stop_seconds(settings)
+    return max(last.values(), default=0.0)

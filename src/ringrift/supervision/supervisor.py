@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
@@ -17,12 +17,12 @@ from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import GaveUp, NoRoom, SupervisionError, UnknownName, Unreachable
 from ringrift.kernel.health import Answer, Health, liveness, readiness
 from ringrift.supervision import child
-from ringrift.supervision.live import Check, Holds, live, reader, seconds_between
+from ringrift.supervision.live import Check, Holds, Want, live, reader
 from ringrift.supervision.lookout import Lookout, Pace
 from ringrift.supervision.report import DaemonReport
 from ringrift.supervision.restart import Enough, judge
 from ringrift.supervision.spec import Daemon, in_order
-from ringrift.supervision.unit import Unit
+from ringrift.supervision.unit import RESTING, Unit
 
 log = logging.getLogger(__name__)
 
@@ -32,12 +32,16 @@ class Supervisor:
 
     def __init__(
         self, node: str, router: Router, clock: Clock, *, holds: Holds, check: Check, rng: Random | None = None,
-        pace: Pace | None = None,
+        pace: Pace | None = None, want: Want | None = None,
     ) -> None:  # fmt: skip
-        """*rng* spreads the pauses after failures.  A *pace* with *stall_seconds_max* needs a loop that has threads."""
+        """*rng* spreads the pauses after failures.  A *pace* with *stall_seconds_max* needs a loop that has threads.
+
+        *want* is told the role of every daemon that is taken in, where roles are taken.
+        """
         self._node, self._router, self._clock = node, router, clock
-        self._holds, self._check, self._rng, self._pace = holds, check, rng, pace or Pace()
+        self._holds, self._check, self._rng, self._pace, self._want = holds, check, rng, pace or Pace(), want
         self._units: dict[str, Unit] = {}
+        self._parts: Mapping[str, Any] = {}
         self._unusable: tuple[Health, ...] = ()
         self._regrouping: dict[str, asyncio.Task[None]] = {}
         self._pauses: dict[str, float] = {}
@@ -49,31 +53,51 @@ class Supervisor:
 
     @asynccontextmanager
     async def run(
-        self, daemons: Sequence[Daemon], parts: Mapping[str, Any], profile: str, unusable: Sequence[Health] = ()
-    ) -> AsyncIterator[None]:
+        self, daemons: Sequence[Daemon], parts: Mapping[str, Any], profile: str, unusable: Sequence[Health] = (), *,
+        begin: Collection[str] | None = None,
+    ) -> AsyncIterator[None]:  # fmt: skip
         """Run the *daemons* of *profile* while the body runs; *unusable* are plugins that could not be loaded.
 
-        Raises Unbound or SettingsError before anything has started.
+        With *begin* only those start, and the others rest until they are started by hand.  Raises Unbound or
+        SettingsError before anything has started.
         """
         names = in_order([daemon for daemon in daemons if profile in daemon.profiles])
         in_order([msgspec.structs.replace(daemon, needs=()) for daemon in daemons])  # names differ in every profile
-        chosen = [self._bound(spec, parts) for spec in names]
-        self._units.update({unit.spec.name: unit for unit in chosen})
-        self.readers.update({unit.spec.name: reader(unit, self._check) for unit in chosen if unit.spec.on})
-        self._unusable = tuple(unusable)
+        self._parts, self._unusable = parts, tuple(unusable)
+        bound = [self._bound(spec) for spec in names]
+        for unit in bound:
+            self._take_in(unit)
         try:
             with self._lookout.looking():
-                for unit in chosen:
-                    await self._start(unit)
+                for unit in bound:
+                    if begin is None or unit.spec.name in begin:
+                        await self._start(unit)
                 yield
         finally:
             for task in list(self._regrouping.values()):
                 task.cancel()
-            for unit in reversed(chosen):
-                await self._stop(unit)
+            await self._stop_all()
 
-    def _bound(self, spec: Daemon, parts: Mapping[str, Any]) -> Unit:
-        unit = Unit(spec, seconds_between(spec, parts), self._clock)
+    def add(self, spec: Daemon) -> None:
+        """Take in one more daemon, which rests until it is started; one of its name that does not run is replaced.
+
+        Raises Unbound, SettingsError, and SupervisionError for one that runs.
+        """
+        before = self._units.get(spec.name)
+        if before is not None and (before.wanted or before.is_running()):
+            raise SupervisionError(f"daemon {spec.name} runs: stop it before another takes its place")
+        self._take_in(self._bound(spec))
+
+    def _take_in(self, unit: Unit) -> None:
+        self._units[unit.spec.name] = unit
+        if unit.spec.role is not None and self._want is not None:
+            self._want(unit.spec.role)
+        if unit.spec.on:
+            self.readers[unit.spec.name] = reader(unit, self._check)
+
+    def _bound(self, spec: Daemon) -> Unit:
+        parts = self._parts
+        unit = Unit(spec, parts.get("settings"), self._clock)
         own = {**parts, "alive": unit.alive}
         unit.check = spec.bind_check(own)
         if not spec.process:
@@ -82,7 +106,7 @@ class Supervisor:
         greeting = msgspec.json.encode({"daemon": spec.name, "node": self._node, "settings": parts["settings"]})
         unit.body = partial(
             child.serve, spec.name, spec.process, greeting, say=unit.hear, began=unit.took_pid,
-            stop_seconds_max=spec.stop_seconds_max,
+            stop_seconds_max=unit.stop_seconds,
         )  # fmt: skip
         return unit
 
@@ -126,8 +150,9 @@ class Supervisor:
     # -- how they are --------------------------------------------------------------------------------------------------
 
     def health(self) -> list[Health]:
-        """How every daemon is, and why a plugin is not there."""
-        return [*(unit.health(self._lookout.awake) for unit in self._units.values()), *self._unusable]
+        """How every daemon is that was ever started, and why a plugin is not there."""
+        begun = (unit for unit in self._units.values() if unit.state != RESTING)
+        return [*(unit.health(self._lookout.awake) for unit in begun), *self._unusable]
 
     def report(self, name: str) -> DaemonReport:
         """What is known of one daemon.  Raises UnknownName."""
@@ -136,6 +161,10 @@ class Supervisor:
     def reports(self) -> list[DaemonReport]:
         """What is known of every daemon, in the order they start in."""
         return [unit.report(self._lookout.awake) for unit in self._units.values()]
+
+    def spec(self, name: str) -> Daemon:
+        """How a daemon was declared.  Raises UnknownName."""
+        return self._unit(name).spec
 
     def liveness(self) -> Answer:
         """Whether no critical daemon is unhealthy."""
@@ -146,7 +175,8 @@ class Supervisor:
         return readiness(self.health(), self._critical())
 
     def _critical(self) -> frozenset[str]:
-        return frozenset(name for name, unit in self._units.items() if unit.spec.critical)
+        begun = (unit for unit in self._units.values() if unit.state != RESTING)
+        return frozenset(unit.spec.name for unit in begun if unit.spec.critical)
 
     # -- starting and ending -------------------------------------------------------------------------------------------
 
@@ -155,15 +185,35 @@ class Supervisor:
         if unit.is_running():
             raise SupervisionError(f"daemon {unit.spec.name} was told to stop and still runs: it cannot run twice")
         unit.expect()
+        if unit.spec.look_seconds is not None:
+            self._lookout.notice()
         unit.task = asyncio.get_running_loop().create_task(self._keep(unit), name=f"{self._node}:{unit.spec.name}")
         try:
             await asyncio.wait_for(unit.ready.wait(), self._pace.ready_seconds_max)
         except TimeoutError:
             log.warning("daemon %s is not ready after %g s", unit.spec.name, self._pace.ready_seconds_max)
 
+    async def _stop_all(self) -> None:
+        """Stop everybody, the last first, each as soon as those have ended that started after it.
+
+        One that takes long holds up only what it started after: so the node ends in the time of its longest row.
+        """
+        loop = asyncio.get_running_loop()
+        stopping: dict[str, asyncio.Task[None]] = {}
+        for unit in reversed(list(self._units.values())):
+            name = unit.spec.name
+            behind = [task for other, task in stopping.items() if name in self._units[other].spec.follows]
+            stopping[name] = loop.create_task(self._stop_behind(unit, behind), name=f"{self._node}:{name}:stop")
+        await asyncio.gather(*stopping.values())
+
+    async def _stop_behind(self, unit: Unit, behind: Collection["asyncio.Task[None]"]) -> None:
+        if behind:
+            await asyncio.wait(behind)
+        await self._stop(unit)
+
     async def _stop(self, unit: Unit) -> bool:
         unit.wanted = False
-        if unit.state != "failed":
+        if unit.state not in ("failed", RESTING):
             unit.turn("stopped")
         return await self._end(unit)
 
@@ -240,7 +290,7 @@ class Supervisor:
         self._say_stopped(unit, unit.error)
         if unit.ending:
             return None
-        if isinstance(verdict, Enough):
+        if isinstance(verdict, Enough) or isinstance(wrong, unit.spec.final):
             await self._give_up(unit)
             return None
         unit.turn("pausing")

@@ -14,6 +14,8 @@ from ringrift.supervision.report import HISTORY_MAX, DaemonReport, Ending
 from ringrift.supervision.spec import Daemon
 
 ERROR_CHARACTERS_MAX = 500
+RESTING = "resting"
+"""The state of one that nobody has started yet."""
 NO_FAILURE = (NotLeader, NoRoom, Retry, Discard)
 """What ends a run and says nothing against the daemon."""
 
@@ -21,8 +23,10 @@ NO_FAILURE = (NotLeader, NoRoom, Retry, Discard)
 class Unit:
     """State and counts; the supervisor decides what becomes of it."""
 
-    def __init__(self, spec: Daemon, seconds: float | None, clock: Clock) -> None:
-        self.spec, self.seconds, self._clock = spec, seconds, clock
+    def __init__(self, spec: Daemon, settings: Any, clock: Clock) -> None:
+        """*settings* have what the declaration names."""
+        self.spec, self._clock = spec, clock
+        self.seconds, self.stop_seconds = spec.seconds_between(settings), spec.stop_seconds(settings)
         self.body: Callable[..., Awaitable[Any]] | None = None
         self.check: Callable[..., Awaitable[Health]] | None = None
         self.task: asyncio.Task[None] | None = None
@@ -36,7 +40,7 @@ class Unit:
         """Whether it is to run: a restart that is under way leaves alone what was stopped by hand."""
         self.ending = False
         """Whether it was told to stop: what its body raises from then on starts nothing."""
-        self.state, self.since = "starting", clock.now()
+        self.state, self.since = RESTING, clock.now()
         self.began = clock.tick()
         self.progress: float | None = None
         self.failures: tuple[float, ...] = ()
@@ -66,7 +70,7 @@ class Unit:
     def stop_seconds_max(self) -> float:
         """How long stopping may take; a program that is killed at the end of its time is gone a little later."""
         extra = child.KILL_SECONDS_MAX + child.LAST_WORDS_SECONDS_MAX if self.spec.process else 0.0
-        return self.spec.stop_seconds_max + extra
+        return self.stop_seconds + extra
 
     def expect(self) -> None:
         """It is to run from now on."""
@@ -188,7 +192,8 @@ class Unit:
         return DaemonReport(
             name=spec.name, category=spec.category, critical=spec.critical, group=spec.group, state=self.state,
             since=self.since, health=self.health(awake), ready=self.progress is not None and self.state == "running",
-            runs=self.runs, failures=self.failed, restarts=max(0, self.starts - 1), waits=self.times_waited,
-            stalls=self.stalls, last_error=self.last_error, last_error_time=self.last_error_time,
-            last_success=self.last_success, last_seconds=self.last_seconds, history=tuple(self.history), pid=self.pid,
+            wanted=self.wanted, runs=self.runs, failures=self.failed, restarts=max(0, self.starts - 1),
+            waits=self.times_waited, stalls=self.stalls, last_error=self.last_error,
+            last_error_time=self.last_error_time, last_success=self.last_success,
+            last_seconds=self.last_seconds, history=tuple(self.history), pid=self.pid,
         )  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 from ringrift.cli.live import BAR, View, bar, share, strength, told
 from ringrift.cli.pace import SECONDS, Pace
 from ringrift.evaluation.blocks import Block
-from ringrift.events import alert, cluster, custom, evaluation, model, node, work
+from ringrift.events import alert, cluster, custom, daemon, evaluation, model, node, work
 from ringrift.events.base import Event, Unknown
 from ringrift.events.catalog import FOR_PEOPLE
 from ringrift.kernel.settings import Gate, Policy
@@ -20,6 +20,11 @@ SENTENCES: list[tuple[Event, str]] = [
     (alert.Cleared(kind="disk", subject="n", detail="swapped"), "alert over: disk n swapped"),
     (cluster.RoleTaken(role="fill", node="n", term=3), "node n leads fill in term 3"),
     (custom.Said(event="MY_EVENT", payload={"a": 1}), "MY_EVENT: {'a': 1}"),
+    (daemon.Obeyed(order="o", daemon="fill", node="n", action="stop"), "daemon fill on n: stop is done, as ordered"),
+    (
+        daemon.Obeyed(order="o", daemon="fill", node="n", action="stop", error="it hangs"),
+        "daemon fill on n: stop failed: it hangs",
+    ),
     (
         evaluation.VelocityChanged(variant=V, trend="rising", before="flat", elo_per_hour=12.4, matches=5),
         "hex8_2p: rising, before flat: +12 Elo an hour over the last 5 matches",

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from ringrift.bus.delivery import Reader
-from ringrift.cli.request import ANSWER_SECONDS_MAX, answer, as_text, ask, main
+from ringrift.cli.request import answer, as_text, ask, main
 from ringrift.daemons.pipeline import SPEC, pipeline
 from ringrift.events.base import Envelope, Event
 from ringrift.events.pipeline import Requested
 from ringrift.kernel.errors import UnknownName
+from ringrift.pipeline.asking import ANSWER_SECONDS_MAX
 from ringrift.pipeline.line import Stage
 from ringrift.pipeline.request import AFTER
 from ringrift.store.ports import Tx

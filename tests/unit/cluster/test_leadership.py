@@ -207,3 +207,22 @@ def test_roles_are_held_apart(tmp_path: Path) -> None:
         assert (two.holds("fill"), two.holds("gauge")) == (False, True)
 
     play(tmp_path, story)
+
+
+def test_a_role_that_is_wanted_later_is_taken_by_the_next_election(tmp_path: Path) -> None:
+    """Only the next one: until then the node does not act in it; wanting it again changes nothing."""
+
+    async def story(world: World) -> None:
+        mine = roles(world, "one")
+        await mine.elect()
+        mine.want("greet")
+        mine.want("greet")
+        assert not mine.holds("greet")
+
+        await mine.elect()
+
+        assert mine.holds("greet")
+        assert mine.holds("fill")
+        assert [said.role for said in await world.told(RoleTaken)] == ["fill", "greet"]
+
+    play(tmp_path, story)

@@ -130,7 +130,7 @@ def test_an_unknown_key_comes_with_the_known_ones() -> None:
         Settings().overlaid({"node": {"idd": "a"}})
 
     assert unknown.value.name == "node.idd"
-    assert unknown.value.known == ("node.ephemeral", "node.id", "node.profile")
+    assert unknown.value.known == ("node.ephemeral", "node.id", "node.loops", "node.profile")
 
 
 @pytest.mark.parametrize(

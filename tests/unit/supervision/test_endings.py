@@ -10,7 +10,7 @@ import pytest
 from ringrift.kernel.errors import Unreachable
 from ringrift.kernel.health import Status
 from ringrift.supervision.spec import Daemon
-from unit.supervision.watched import PARTS, QUICK, health, supervisor, ticking
+from unit.supervision.watched import PARTS, QUICK, health, loop_clock, supervisor, ticking
 from unit.work.world import World, play
 from waiting import wait_until
 
@@ -40,6 +40,34 @@ def test_daemons_stop_in_reverse_order_each_before_the_next(tmp_path: Path) -> N
     steps = play(tmp_path, story)
 
     assert steps == ["a starts", "b starts", "c starts", "body", "c stops", "b stops", "a stops"]
+
+
+def test_one_that_takes_long_holds_up_only_what_it_started_after(tmp_path: Path) -> None:
+    """Two slow ones side by side end in the time of one; the one that both started after waits for them."""
+
+    async def story(world: World) -> tuple[list[str], float]:
+        clock, steps = loop_clock(), []
+
+        def slow(name: str, seconds: float, *after: str) -> Daemon:
+            async def body(*, alive: Callable[[], None]) -> None:
+                alive()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    await asyncio.sleep(seconds)  # of virtual time
+                    steps.append(name)
+
+            return Daemon(name=name, run=body, serve=True, after=after, stop_seconds_max=100.0)
+
+        daemons = [slow("first", 5.0), slow("long", 60.0, "first"), slow("longer", 80.0, "first"), slow("alone", 1.0)]
+        async with supervisor(world, clock=clock).run(daemons, PARTS, "full"):
+            told = clock.tick()
+        return steps, clock.tick() - told
+
+    steps, seconds = play(tmp_path, story, simulated=True)
+
+    assert steps == ["alone", "long", "longer", "first"]
+    assert seconds == pytest.approx(85.0, abs=0.1)
 
 
 def test_a_daemon_that_does_not_stop_is_left_behind(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from ringrift.events.node import Joined, Left
 from ringrift.kernel.errors import SettingsError, Unbound
-from ringrift.supervision.spec import Daemon, in_order, stop_seconds_max
+from ringrift.kernel.settings import Settings, WorkSettings
+from ringrift.supervision.spec import STOP_MARGIN_SECONDS, Daemon, in_order, stop_seconds_max
 
 
 async def duty(event: object = None, *, store: str, clock: str) -> tuple[object, str, str]:
@@ -121,11 +122,22 @@ def test_what_is_needed_starts_before_and_must_be_there() -> None:
         in_order([needy, daemon("c")])
 
 
-def test_the_time_to_stop_adds_up() -> None:
-    """Daemons stop one behind the other, so their limits add up."""
+def test_the_time_to_stop_is_that_of_the_longest_row() -> None:
+    """A daemon waits for those that started after it, so their limits add up; the others stop meanwhile."""
     slow = Daemon(name="slow", run=duty, every=1.0, stop_seconds_max=30.0)
+    last = Daemon(name="last", run=duty, every=1.0, stop_seconds_max=5.0, after=("a",), needs=("slow",))
 
-    assert stop_seconds_max([daemon("a"), slow]) == 40.0
+    assert stop_seconds_max([], Settings()) == 0.0
+    assert stop_seconds_max([daemon("a"), slow], Settings()) == 30.0
+    assert stop_seconds_max([last, daemon("a"), slow], Settings()) == 35.0
+
+
+def test_the_time_to_stop_may_stand_in_the_settings() -> None:
+    """The dotted name of a setting is its seconds, and a little more to end in good order."""
+    named = Daemon(name="named", run=duty, every=1.0, stop_seconds_max="work.grace_seconds")
+
+    assert named.stop_seconds(Settings(work=WorkSettings(grace_seconds=7.0))) == 7.0 + STOP_MARGIN_SECONDS
+    assert daemon("a").stop_seconds(Settings()) == 10.0
 
 
 def test_two_daemons_cannot_share_a_name() -> None:

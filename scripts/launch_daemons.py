@@ -1,0 +1,8 @@
+"""Launches the daemons of a node on this machine, or shows those that run: see --help."""
+
+import sys
+
+from ringrift.compat.launch import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

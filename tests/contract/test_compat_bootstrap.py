@@ -1,0 +1,169 @@
+"""The documented bootstrap starts what is built, says the truth about the rest, and health is what it looks like."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract.ears import home, on_a_loop
+from ringrift.compat import bootstrap, hosting, overall
+from ringrift.compat.ambient import ambient
+from ringrift.compat.coordinators import COORDINATOR_REGISTRY
+from ringrift.compat.dead_letters import get_dead_letter_queue
+from ringrift.compat.events import get_router
+from ringrift.compat.router_event import RouterEvent
+from ringrift.kernel.errors import UnknownName
+from ringrift.node import Node
+from ringrift.store.open import only_coordinator
+from ringrift.supervision.spec import Daemon, Restart
+from waiting import wait_until
+
+__all__ = ["home"]
+
+
+def node() -> Node:
+    """The node that this program has become."""
+    found = hosting.hosted(ambient.node())
+    assert found is not None
+    return found
+
+
+def running() -> set[str]:
+    """The daemons that run in this program."""
+    return {report.name for report in node().supervisor.reports() if report.state == "running"}
+
+
+async def replace(name: str, body: Callable[[], Any]) -> None:
+    """Let *body* be the daemon *name*, which has not started yet, and give it up at its first failure."""
+    whole = await hosting.host(ambient.node())
+    whole.supervisor.add(Daemon(name=name, run=body, serve=True, restart=Restart(times=0)))
+
+
+@on_a_loop
+async def test_bootstrap_starts_what_is_built_and_says_what_is_not() -> None:
+    """Each coordinator that runs has its daemons running; each that is not built says so and is no success."""
+    status = bootstrap.initialize_all_coordinators()
+
+    states = status["coordinators"]
+    assert set(states) == set(COORDINATOR_REGISTRY)
+    for name, spec in COORDINATOR_REGISTRY.items():
+        assert states[name]["initialized"] == spec.served
+        assert set(spec.daemons) <= running()
+        assert spec.served or states[name]["error"].startswith(("not yet: ", "health_manager"))
+    assert status["_instances"] == [name for name, spec in COORDINATOR_REGISTRY.items() if spec.served]
+    assert status["errors"] == []
+    health = overall.get_system_health()
+    assert (health["status"], health["overall_health"], health["issues"]) == ("healthy", 1.0, [])
+    assert set(health["coordinators"]) == set(status["_instances"])
+    assert health["absent"]["multi_provider"].startswith("not yet")
+
+
+@on_a_loop
+async def test_bootstrap_twice_is_once_and_a_shutdown_undoes_it() -> None:
+    """The second call restarts nothing, an unknown flag is an error, and after a shutdown nothing is initialised."""
+    status = bootstrap.initialize_all_coordinators()
+    again = bootstrap.bootstrap_coordination()
+
+    assert again["started_at"] == status["started_at"]
+    assert {report.restarts for report in node().supervisor.reports()} == {0}
+    with pytest.raises(UnknownName):
+        bootstrap.bootstrap_coordination(enable_everything=True)
+    await bootstrap.shutdown_all_coordinators()
+    assert not ambient.is_open
+    assert not bootstrap.get_bootstrap_status()["initialized"]
+    bootstrap.shutdown_coordination()
+
+
+@on_a_loop
+async def test_what_is_disabled_does_not_run() -> None:
+    """Its daemon is not started, or stopped if it ran, and it counts neither for nor against health."""
+    status = bootstrap.bootstrap_coordination(enable_metrics=False)
+    assert status["coordinators"]["metrics_orchestrator"]["status"] == "disabled"
+    assert "feedback" not in running()
+
+    bootstrap.bootstrap_coordination()
+    assert "feedback" in running()
+    bootstrap.bootstrap_coordination(enable_metrics=False)
+
+    assert "feedback" not in running()
+    assert "metrics_orchestrator" not in overall.get_system_health()["coordinators"]
+    assert "pipeline" in running()
+
+
+@on_a_loop
+async def test_a_coordinator_that_fails_is_never_healthy_and_its_dependents_are_skipped() -> None:
+    """With one that cannot start, what needs it is skipped by name, the rest runs, and health says all of it."""
+
+    async def broken() -> None:
+        raise ValueError("no disk")
+
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(replace("point", broken), ambient.node().loop))
+    status = bootstrap.initialize_all_coordinators()
+
+    states = status["coordinators"]
+    assert states["model_coordinator"]["status"] == "failed"
+    assert "no disk" in states["model_coordinator"]["error"]
+    skipped = {name for name, state in states.items() if state["status"] == "skipped"}
+    assert skipped == {
+        "pipeline_orchestrator", "auto_export_daemon", "evaluation_daemon", "model_distribution_daemon",
+        "metrics_orchestrator",
+    }  # fmt: skip
+    assert "needs model_coordinator, which is failed" in states["pipeline_orchestrator"]["error"]
+    assert states["sync_coordinator"]["initialized"]
+    health = overall.get_system_health()
+    assert health["coordinators"]["model_coordinator"] == 0.0
+    assert health["overall_health"] < 0.8
+    assert health["status"] != "healthy"
+    assert any("no disk" in issue for issue in health["issues"])
+
+
+@on_a_loop
+async def test_health_falls_with_what_fails() -> None:
+    """A callback that was given up is an issue and lowers the score below healthy; nothing wrong is healthy."""
+    assert overall.get_system_health()["status"] == "healthy"
+
+    async def broken(event: RouterEvent) -> None:
+        raise ValueError("still broken")
+
+    get_router().subscribe("EVENT_A", broken)
+    await get_router().publish("EVENT_A", {})
+    await wait_until(lambda: get_dead_letter_queue().get_stats()["abandoned"] == 1)
+
+    health = overall.get_system_health()
+    assert (health["status"], health["overall_health"]) == ("unhealthy", 0.0)
+    assert health["handler_health"]["failed"] == 3
+    assert health["issues"][1] == "dead_letter_queue: 1 letters were given up: see  ringrift dlq list"
+
+
+@on_a_loop
+async def test_auto_trigger_is_as_said_or_as_the_environment_says_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The argument beats the variable, the variable beats the default; with it on this program does jobs too."""
+    assert bootstrap.initialize_all_coordinators()["auto_trigger_pipeline"] is False
+    assert not node().policy.auto
+    assert "work" not in running()
+    before = running()
+
+    assert bootstrap.initialize_all_coordinators(auto_trigger_pipeline=True)["auto_trigger_pipeline"] is True
+    assert node().policy.auto
+    assert running() == before | {"work"}
+
+    await bootstrap.shutdown_all_coordinators()
+    monkeypatch.setenv("COORDINATOR_AUTO_TRIGGER_PIPELINE", "true")
+    assert bootstrap.initialize_all_coordinators()["auto_trigger_pipeline"] is True
+    await bootstrap.shutdown_all_coordinators()
+    assert bootstrap.initialize_all_coordinators(auto_trigger_pipeline=False)["auto_trigger_pipeline"] is False
+
+
+@on_a_loop
+async def test_beside_a_coordinator_a_program_is_a_guest(home: Path) -> None:
+    """It has a name of its own and takes no role, so that the node of this home keeps its jobs and its duties."""
+    settings = ambient.node().settings
+    with only_coordinator(settings.store, "the other"):
+        bootstrap.bootstrap_coordination()
+
+        assert node().node_id != settings.node.id
+        assert not any(node().roles.holds(role) for role in ("pipeline", "fill", "replicate"))
+        assert overall.get_system_health()["status"] == "healthy"
+        await bootstrap.shutdown_all_coordinators()

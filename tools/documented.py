@@ -1,0 +1,104 @@
+"""The page of the documented API: what the documents of the earlier system name, where it is served, what shows it."""
+
+import ast
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from ringrift.compat.aliases import ALIASES, REPLACED
+from ringrift.compat.daemon_duties import listed
+from ringrift.compat.finder import EVERY
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from documents import not_yet, seeds  # noqa: E402 - the tests are no package of ours
+
+HOME = "ringrift.compat."
+TESTS_SHOWN_MAX = 3
+NOT_YET = "not yet"
+
+
+def served(module: str, name: str) -> str | None:
+    """Where *name* of *module* is served, as module:name of ours."""
+    row = ALIASES.get(module, {})
+    if name in row:
+        return row[name]
+    family = next((home for key, home in row.items() if key.endswith(EVERY) and name.startswith(key[:-1])), None)
+    return None if family is None else f"{family}:{name}"
+
+
+def documents_of(word: str) -> str:
+    """The numbers of the documents in which *word* stands."""
+    return ", ".join(path.name[:3] for path in seeds.documents() if word in path.read_text())
+
+
+@cache
+def tests_by_module() -> Mapping[str, tuple[str, ...]]:
+    """Which test files import each module of compat."""
+    found: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for module in _imports(path):
+            found.setdefault(module, set()).add(path.relative_to(ROOT / "tests").as_posix())
+    return {module: tuple(sorted(files, key=lambda file: (len(file), file))) for module, files in found.items()}
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{one.name}" for one in node.names)
+            if node.module.startswith("app."):
+                yield from ((served(node.module, one.name) or "").replace(":", ".") for one in node.names)
+
+
+def shown_by(target: str) -> str:
+    """The tests that use what is served at *target*."""
+    home = target.partition(":")[0]
+    files = tests_by_module().get(target.replace(":", ".")) or tests_by_module().get(home) or ()
+    return ", ".join(f"`{file}`" for file in files[:TESTS_SHOWN_MAX]) or "`documents/test_seeds.py`"
+
+
+def rows() -> Iterator[tuple[str, str, str, str, str]]:
+    """Document, module, name, ours, tests."""
+    named: dict[str, set[str]] = {module: set() for module in seeds.modules()}
+    for module, name in seeds.names():
+        named.setdefault(module, set()).add(name)
+    for module in sorted(named):
+        number = documents_of(module.rpartition(".")[2])
+        if module not in ALIASES:
+            yield number, f"`{module}`", ", ".join(f"`{name}`" for name in sorted(named[module])) or "—", NOT_YET, "—"
+            continue
+        instead = f"; warns: now `{REPLACED[module]}`" if module in REPLACED else ""
+        for name in sorted(named[module]) or ("",):
+            target = served(module, name) if name else next(iter(ALIASES[module].values()))
+            if target is None:
+                yield number, f"`{module}`", f"`{name}`", NOT_YET, "—"
+            else:
+                home = target.removeprefix(HOME)
+                ours = f"`{home.replace(':', '.') if name else home.partition(':')[0]}`{instead}"
+                yield number, f"`{module}`", f"`{name}`" if name else "—", ours, shown_by(target)
+
+
+def page(table: Callable[[Sequence[str], Iterable[Sequence[object]]], str]) -> str:
+    """The page, made of tables by *table*."""
+    found = list(rows())
+    modules = {row[1] for row in found}
+    missing = {row[1] for row in found if row[3] == NOT_YET}
+    text = f"""# The documented API
+
+What the five documents of the earlier system name: {len(modules)} modules, of which {len(modules - missing)} are
+served whole. *Ours* is below `src/ringrift/compat`: an adapter, and the work is done by what it calls. Whether the
+documents' own examples run is shown by `tests/documents/test_seeds.py`; what does not yet is listed in
+`tests/documents/not_yet.py` ({len(not_yet.BLOCKS.split())} examples). Tests are below `tests`.
+
+"""
+    text += table(("document", "module", "name", "ours", "shown by"), found)
+    text += "\n## Daemons\n\nEvery `DaemonType` of the documents and of the earlier system, and who does its duty.\n\n"
+    return text + table(("daemon", "category", "here"), ((f"`{name}`", kind, here) for name, kind, here in listed()))
+
+
+def is_possible() -> bool:
+    """Whether the documents are at hand."""
+    return bool(seeds.documents())
