@@ -22,6 +22,7 @@ from ringrift.daemons import DAEMONS
 from ringrift.kernel.errors import SettingsError, SupervisionError, UnknownName
 from ringrift.kernel.settings import PROFILES
 from ringrift.supervision.supervisor import Supervisor
+from ringrift.work.limits import KINDS
 
 __all__ = ["home"]
 
@@ -33,6 +34,13 @@ def supervisor() -> Supervisor:
     return whole.supervisor
 
 
+def kinds() -> frozenset[str]:
+    """Of which kinds this program's node takes jobs."""
+    whole = hosted(ambient.node())
+    assert whole is not None
+    return whole.runner.kinds
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_finding_7_every_profile_starts_and_reports_only_what_runs(profile: str) -> None:
     """Whatever is reported as started is a daemon of the supervisor that runs, and nothing else runs."""
@@ -41,6 +49,7 @@ def test_finding_7_every_profile_starts_and_reports_only_what_runs(profile: str)
     states = {report.name: report.state for report in supervisor().reports()}
     status = manager.get_status()
 
+    assert kinds() == KINDS[profile]
     assert set(started) == set(get_profile_daemons(profile))
     assert all(started.values())
     assert {kind for kind, info in status.items() if info.is_running} >= set(started)

@@ -20,6 +20,8 @@ from waiting import until
 
 PATIENCE_SECONDS = 60.0
 EXIT_FAILPOINT = 137
+UNMADE = (apsw.CantOpenError, apsw.SQLError, apsw.ReadOnlyError)
+"""What a reader gets while a store is being made, or if that was cut off: only a writer can tidy up after it."""
 PROGRAM = (
     "import sys; from ringrift.kernel import failpoint; from ringrift.cli.main import main; {arm}main(sys.argv[1:])"
 )
@@ -112,7 +114,7 @@ class Home:
             return False
         try:
             return bool(self.ask(query, *arguments))
-        except (apsw.CantOpenError, apsw.SQLError):
+        except UNMADE:
             return False
 
     def ask(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:

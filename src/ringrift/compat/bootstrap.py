@@ -14,8 +14,6 @@ from ringrift.kernel.health import Status
 from ringrift.node import Node
 
 KEPT = "bootstrap"
-WORKS = "work"
-"""The daemon that does jobs: it runs where one stage is to start the next, for else nobody might."""
 RUNNING, DISABLED, ABSENT, SKIPPED, FAILED = "running", "disabled", "absent", "skipped", "failed"
 
 
@@ -70,7 +68,8 @@ async def _bootstrap(node: Embedded, disabled: Collection[str], automatic: bool 
         automatic = before.get("auto_trigger_pipeline", "policy.auto" in found.origins and found.settings.policy.auto)
     began = before.get("started_at") or _now(node)
     await hosting.be_automatic(node, automatic)
-    whole = await hosting.duties(node, *([WORKS] if automatic else []))
+    # Where one stage is to start the next somebody must do its jobs, and perhaps nobody else is there.
+    whole = await hosting.duties(node, *([hosting.WORKS] if automatic else []))
     states = await _start(whole, disabled)
     await hosting.let_go(node)
     errors = [f"{name}: {state['error']}" for name, state in states.items() if state["status"] in (FAILED, SKIPPED)]

@@ -16,6 +16,7 @@ from ringrift.compat.daemon_types import DaemonManagerConfig, DaemonState, Daemo
 from ringrift.compat.hosting import ALWAYS, host, hosted
 from ringrift.kernel.errors import GaveUp, RingriftError, SettingsError, SupervisionError
 from ringrift.supervision.supervisor import Supervisor
+from ringrift.work.limits import KINDS
 
 CLEAR_SECONDS, CLEAR_LOOKS_MAX = 0.01, 500
 """How often, and how many times, is looked whether a daemon that was given up has been cleared."""
@@ -37,7 +38,9 @@ class Starting:
     async def all(self, types: Sequence[DaemonType] | None, profile: str | None) -> dict[DaemonType, bool]:
         """Start many; which of them run once all have been started."""
         if types is None:
-            chosen = get_profile_daemons(profile or self._node.settings.node.profile)
+            profile_meant = profile or self._node.settings.node.profile
+            chosen = get_profile_daemons(profile_meant)
+            (await host(self._node)).runner.kinds = KINDS[profile_meant]
             types = [*chosen, *(self._own if profile is None else ())]
             by_name = False
         else:

@@ -23,10 +23,13 @@ from ringrift.kernel.settings import Settings
 from ringrift.node import Node, free_roles
 from ringrift.pipeline.records import lines
 from ringrift.store.open import only_coordinator
+from ringrift.work.limits import KINDS
 
 KEPT, LOCK, AUTO = "host", "host.lock", "host.auto"
 ALWAYS = ("beat", "elect", "obey")
 """What every node does, asked or not: be seen, hold its roles, and take orders."""
+WORKS = "work"
+"""The daemon that does jobs."""
 ID_CHARACTERS_MAX = 50
 log = logging.getLogger(__name__)
 
@@ -46,6 +49,9 @@ def hosted(node: Embedded) -> Node | None:
 async def duties(node: Embedded, *names: str) -> Node:
     """The node of this program with these daemons running.  Raises UnknownName, GaveUp."""
     whole = await host(node)
+    if WORKS in names:
+        # Who asks for work to be done means all that this node can do, whatever profile was started before.
+        whole.runner.kinds |= KINDS[node.settings.node.profile]
     for name in names:
         await whole.supervisor.start(name)
     return whole
@@ -59,12 +65,15 @@ async def be_automatic(node: Embedded, automatic: bool) -> None:
         if whole is None or whole.policy.auto == automatic:
             return
         reports = whole.supervisor.reports()
-        ours = {daemon.name for daemon in DAEMONS}
-        extra = [whole.supervisor.spec(report.name) for report in reports if report.name not in ours]
+        ours = {daemon.name: daemon for daemon in DAEMONS}
+        specs = [whole.supervisor.spec(report.name) for report in reports]
+        changed, kinds = [spec for spec in specs if spec != ours.get(spec.name)], whole.runner.kinds
         await node.kept.pop(KEPT)[1].aclose()
         again = await _open(node)
-        for spec in extra:
-            again.supervisor.add(spec)
+        again.runner.kinds = kinds
+        for spec in changed:
+            if spec.name not in ALWAYS:
+                again.supervisor.add(spec)
         for report in reports:
             if report.wanted:
                 await again.supervisor.start(report.name)
@@ -96,6 +105,7 @@ async def _open(node: Embedded) -> Node:
         rng = Random(seed_of(id, node.clock.now(), node.clock.tick()))
         opened = Node.open(own, node.clock, rng, store=node.store, begin=ALWAYS, leads=leads)
         whole = await stack.enter_async_context(opened)
+        whole.runner.kinds = KINDS[settings.node.profile]
         whole.supervisor.broken.add_done_callback(_complain)
         node.kept[KEPT] = whole, await node.stack.enter_async_context(stack.pop_all())
     return whole

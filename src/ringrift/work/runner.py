@@ -117,7 +117,8 @@ class Runner:
         stage: Stage, move: Move, conclude: Conclude, wait: Wait, tell: Tell,
     ) -> None:  # fmt: skip
         self._node, self._desk, self._crew, self._clock = node, desk, crew, clock
-        self._settings, self._kinds = settings, kinds
+        self._settings, self.kinds = settings, frozenset(kinds)
+        """Of which kinds it takes jobs; it may be told otherwise at any time."""
         self._stage, self._move, self._conclude, self._wait = stage, move, conclude, wait
         self._tell = tell
         self._tasks: dict[str, Task] = {}
@@ -130,8 +131,8 @@ class Runner:
         try:
             while True:
                 free = self._settings.slots - len(self._tasks)
-                if free > 0 and self._kinds:
-                    for lease in await self._desk.claim(self._kinds, free):
+                if free > 0 and self.kinds:
+                    for lease in await self._desk.claim(self.kinds, free):
                         await self._begin(lease)
                 alive()
                 if renewing.done():
