@@ -46,6 +46,7 @@ CONTESTS = (
     reversi_engine.RULES,
     start.STARTING,
     start.IMPORTS,
+    start.PROGRAMS,
     publish.LATENCIES,
 )
 ROUNDS_MIN, ROUNDS = 5, 9

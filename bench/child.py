@@ -152,7 +152,45 @@ def idle(path: str) -> None:
     asyncio.run(run())
 
 
-MODES = {"node": node, "raw": raw, "import": imported, "listen": listen, "datagram": datagram, "idle": idle}
+def publish(home: str) -> None:
+    """A program of old style: import, and publish one event that is durable when it is done."""
+    import os
+
+    os.environ["RINGRIFT_HOME"] = home
+    from app.coordination import get_router
+
+    imported_at, weight = time.monotonic(), memory()["rss"]
+    get_router().publish_sync("EVENT_A", {})
+    say(ready=time.monotonic(), imported=imported_at, rss=weight)
+
+
+def full(home: str) -> None:
+    """A program of old style that starts every daemon and then does nothing."""
+    import asyncio
+    import os
+
+    os.environ["RINGRIFT_HOME"] = home
+    from app.coordination.daemon_manager import get_daemon_manager
+
+    start = CLOCK()
+    started = asyncio.run(get_daemon_manager().start_all(profile="full"))
+    took = CLOCK() - start
+    assert all(started.values())
+    time.sleep(0.5)  # until what a start sets off is over
+    start, cpu = CLOCK(), time.process_time()
+    time.sleep(IDLE_SECONDS)
+    say(full=took, share=(time.process_time() - cpu) / (CLOCK() - start) * 100, rss=memory()["rss"])
+
+
+def bare(_: str) -> None:
+    """An interpreter and nothing else."""
+    say(ready=time.monotonic(), imported=time.monotonic(), rss=memory()["rss"])
+
+
+MODES = {
+    "node": node, "raw": raw, "import": imported, "listen": listen, "datagram": datagram, "idle": idle,
+    "publish": publish, "full": full, "bare": bare,
+}  # fmt: skip
 
 if __name__ == "__main__":
     MODES[sys.argv[1]](*sys.argv[2:])

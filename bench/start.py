@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 from bench import parts
+from bench.child import IDLE_SECONDS
 from bench.measure import Contest, Line, Metrics, Side
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.settings import Settings
@@ -34,6 +35,8 @@ def child(*words: str) -> Metrics:
     if ran.returncode:
         raise RuntimeError(f"bench.child {' '.join(words)} exited with {ran.returncode}:\n{ran.stderr}")
     said: dict[str, float] = json.loads(ran.stdout)
+    if "imported" in said:
+        said["imported"] = (said["imported"] - start) * 1000
     # CLOCK_MONOTONIC is the same clock in every process of a machine.
     return {**said, "seconds": said.pop("ready") - start} if "ready" in said else said
 
@@ -67,6 +70,15 @@ def _imports(_: Path) -> Iterator[Mapping[str, Side]]:
     yield {"ours": lambda _: child("import", "ringrift"), "node": lambda _: child("import", "ringrift.node")}
 
 
+@contextmanager
+def _programs(_: Path) -> Iterator[Mapping[str, Side]]:
+    yield {
+        "ours": lambda folder: child("publish", str(folder / "home")),
+        "full": lambda folder: child("full", str(folder / "home")),
+        "bare": lambda folder: child("bare", str(folder)),
+    }
+
+
 STARTING = Contest(
     name="start",
     open=_start,
@@ -87,3 +99,18 @@ IMPORTS = Contest(
         Line("import node, heavy", "heavy packages that it asked for", "packages", "heavy", "node", None, ours_max=0),
     ),
 )
+PROGRAMS = Contest(
+    name="program",
+    open=_programs,
+    lines=(
+        Line("old import", "from exec to `import app.coordination`; a bare interpreter", "ms", "imported", raw="bare",
+             ours_max=150.0),
+        Line("old import, memory", "its memory then; a bare interpreter", "MB", "rss", raw="bare", ours_max=50.0),
+        Line("old publish", "from exec to the first durable publish of old style", "s", "seconds", raw="bare",
+             ours_max=0.3),
+        Line("profile full", "`start_all(profile=\"full\")`", "s", "full", "full", None, ours_max=2.0),
+        Line("profile full, idle", f"all its daemons when nothing happens for {IDLE_SECONDS:g} s", "% of a core",
+             "share", "full", None, ours_max=2.0),
+        Line("profile full, memory", "its resident memory then", "MB", "rss", "full", None, ours_max=150.0),
+    ),
+)  # fmt: skip
