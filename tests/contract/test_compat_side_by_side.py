@@ -11,15 +11,23 @@ import pytest
 
 from ringrift.compat import bootstrap, hosting
 from ringrift.compat.ambient import ambient
+from ringrift.compat.daemon_manager import get_daemon_manager
+from ringrift.compat.daemon_types import DaemonType
 from ringrift.compat.emitters import emit_training_complete
 from ringrift.compat.events import get_router
+from ringrift.compat.levels import QueueType
 from ringrift.compat.models import ModelState, get_model_lifecycle_coordinator, get_production_model_id
 from ringrift.compat.pipeline_actions import trigger_training
+from ringrift.compat.pipelines import get_pipeline_status
+from ringrift.compat.pressure import get_queue_monitor
 from ringrift.compat.router_event import RouterEvent
+from ringrift.daemons.beat import beat
 from ringrift.events import custom, model
 from ringrift.events.base import Envelope, Event
 from ringrift.events.pipeline import Opened
+from ringrift.jobs import Verify
 from ringrift.kernel.errors import AmbiguousVariant, JobFailed
+from ringrift.kernel.health import Status
 from ringrift.node import Node
 from ringrift.pipeline.records import lines, models_of
 from waiting import wait_until
@@ -159,3 +167,70 @@ def test_a_model_file_that_an_event_names_is_taken_in_before_the_event_counts(tm
             assert {event.payload.get("metrics", {}).get("loss") for event in recent} == {None, 0.5, 0.4}
 
     asyncio.run(story())
+
+
+def test_both_styles_see_the_same_jobs() -> None:
+    """What a trigger asks for is a job that new code finds, and what new code asks for is what old code counts."""
+
+    async def story() -> None:
+        async with asyncio.timeout(SECONDS_MAX):
+            bootstrap.initialize_all_coordinators()
+            node = _node()
+            made = await trigger_training("hex8", 2)
+            rows = await on_the_node(_jobs(node, ("done",)))
+            assert [(row.kind, row.variant) for row in rows] == [("train", "hex8_2p")]
+            assert made.metadata["event"]["job"] == rows[0].key
+            assert get_pipeline_status()["variants"]["hex8_2p"]["stage"] == "evaluation"
+
+            await get_daemon_manager().stop(DaemonType.WORK)
+            before = get_queue_monitor().get_queue_depth(QueueType.EVALUATION)
+            model = str(made.metadata["event"]["model"])
+            await on_the_node(node.desk.ask([Verify(variant="hex8_2p", model=model)]))
+            assert get_queue_monitor().get_queue_depth(QueueType.EVALUATION) == before + 1
+
+    asyncio.run(story())
+
+
+def test_both_styles_see_the_same_health() -> None:
+    """A daemon that was given up is unhealthy for the supervisor, for the manager, for the system and for commands."""
+
+    async def broken() -> None:
+        raise ValueError("no")
+
+    async def story() -> None:
+        async with asyncio.timeout(SECONDS_MAX):
+            bootstrap.initialize_all_coordinators()
+            manager, kind, node = get_daemon_manager(), DaemonType.declare("SICK"), _node()
+            assert [one.part for one in node.supervisor.health() if one.status is not Status.HEALTHY] == []
+            manager.register_factory(kind, broken, max_restarts=0)
+            await manager.start(kind)
+            await wait_until(lambda: manager.is_permanently_failed(kind))
+
+            [wrong] = [one for one in node.supervisor.health() if one.status is not Status.HEALTHY]
+            assert (wrong.part, wrong.status) == ("sick", Status.UNHEALTHY)
+            told = manager.get_all_daemon_health()[kind]
+            assert not told["healthy"]
+            assert "ValueError: no" in wrong.reason
+            await on_the_node(_beat(node))
+            record = next(one for one in await on_the_node(node.roster.everyone()) if one.id == node.node_id)
+            assert [duty.name for duty in record.doing.duties.shown if duty.status == "unhealthy"] == ["sick"]
+
+    asyncio.run(story())
+
+
+def _node() -> Node:
+    found = hosting.hosted(ambient.node())
+    assert found is not None
+    return found
+
+
+async def _jobs(node: Node, states: tuple[str, ...]) -> Any:
+    async with node.store.read() as view:
+        return await view.jobs(states, 10)
+
+
+async def _beat(node: Node) -> None:
+    await beat(
+        roster=node.roster, record=node.record, clock=node.clock, activity=node.activity, supervisor=node.supervisor,
+        router=node.router,
+    )  # fmt: skip
