@@ -14,8 +14,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
     """A home of its own, with nothing of it left running afterwards."""
     made = Home(tmp_path / "home")
     yield made
-    for pid in made.orphans():
-        psutil.Process(pid).kill()
+    made.clear()
 
 
 @pytest.fixture(scope="session")
@@ -32,8 +31,7 @@ def played(once: Home, tmp_path: Path) -> Iterator[Home]:
     """A home whose loop has gone round once, with nothing of it left running afterwards."""
     made = once.copied(tmp_path / "played")
     yield made
-    for pid in made.orphans():
-        psutil.Process(pid).kill()
+    made.clear()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ class Home:
 
     def __init__(self, path: Path, settings: str = QUICK) -> None:
         self.path = path
+        self.started: list[subprocess.Popen[str]] = []
         path.mkdir(exist_ok=True)
         (path / "ringrift.toml").write_text(settings)
 
@@ -81,12 +83,27 @@ class Home:
         With *typed* it reads what the test writes to it, else nothing.
         """
         arm = f"failpoint.arm({failpoint[0]!r}, {failpoint[1]}); " if failpoint else ""
-        return subprocess.Popen(
-            [sys.executable, "-c", PROGRAM.format(arm=arm), *arguments],
+        return self.launch(PROGRAM.format(arm=arm), *arguments, typed=typed)
+
+    def launch(self, program: str, *arguments: str, typed: bool = False) -> "subprocess.Popen[str]":
+        """Start *program*, a text in Python, in this home."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, *arguments],
             env={**os.environ, "RINGRIFT_HOME": str(self.path), "RINGRIFT_NODE_ID": "a"},
             stdin=subprocess.PIPE if typed else None, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
         )  # fmt: skip
+        self.started.append(process)
+        return process
+
+    def clear(self) -> None:
+        """Kill whatever of this home still runs, as after a test that failed."""
+        for process in self.started:
+            if process.poll() is None:
+                kill(process)
+        for pid in self.orphans():
+            with suppress(psutil.NoSuchProcess):
+                psutil.Process(pid).kill()
 
     def run(self, *arguments: str, seconds: float = 60.0) -> tuple[int, str]:
         """Run ``ringrift`` with *arguments* to its end: exit code and output."""

@@ -140,10 +140,12 @@ def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(small: Path) -> No
     lines, log = list[str](), home.path / "logs" / "ringrift.log"
     listener = threading.Thread(target=listen, args=(process, lines))
     listener.start()
-    until(lambda: not listener.is_alive() or SAID in "".join(lines) + text_of(log), PATIENCE_SECONDS)
-    process.kill()
-    listener.join()
-    process.communicate()
+    try:
+        until(lambda: not listener.is_alive() or SAID in "".join(lines) + text_of(log), PATIENCE_SECONDS)
+    finally:
+        process.kill()
+        listener.join()
+        process.communicate()
     before = home.lines()["hex8_2p"].counts
 
     subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)

@@ -5,7 +5,6 @@ import json
 import os
 import pickle  # noqa: TID251 - makes the hostile file
 import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -107,12 +106,8 @@ def assert_promoted_once(home: Home) -> None:
 
 def start(home: Home, place: str, nth: int) -> "subprocess.Popen[str]":
     """Start a run that dies at *place* in its *nth* promotion."""
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(place=place, nth=nth), "run", "--iterations", "0", "--variants",
-         ",".join(VARIANTS)],
-        env={**os.environ, "RINGRIFT_HOME": str(home.path), "RINGRIFT_NODE_ID": "a"},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
+    program = PROGRAM.format(place=place, nth=nth)
+    return home.launch(program, "run", "--iterations", "0", "--variants", ",".join(VARIANTS))
 
 
 @pytest.mark.timeout(200)
@@ -121,7 +116,7 @@ def test_a_kill_at_any_step_of_a_promotion(home: Home, gone: Callable[[Home], bo
     with watched(home) as (wrong, seen):
         for number, place in enumerate(PLACES):
             process = start(home, place, number % 2 + 1)
-            output, _ = process.communicate(timeout=40)
+            output, _ = process.communicate(timeout=PATIENCE_SECONDS)
 
             assert process.returncode == EXIT_FAILPOINT, f"{place} was never passed:\n{output[-2000:]}"
             assert gone(home), f"{place}: workers outlived their node"
@@ -145,15 +140,23 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return home
 
 
+@pytest.fixture
+def promoted(twice: Home, tmp_path: Path) -> Iterator[Home]:
+    """A home whose line has had two promotions, with nothing of it left running afterwards."""
+    home = twice.copied(tmp_path / "promoted")
+    yield home
+    home.clear()
+
+
 @pytest.mark.parametrize(("place", "done"), [("store.before_commit", False), ("store.after_commit", True)])
-def test_a_rollback_that_is_killed_has_happened_or_not(twice: Home, tmp_path: Path, place: str, done: bool) -> None:
+def test_a_rollback_that_is_killed_has_happened_or_not(promoted: Home, place: str, done: bool) -> None:
     """Pointer, states, decision, event and job are there together or not at all, and the next start goes on."""
-    home = twice.copied(tmp_path / "home")
+    home = promoted
     line = home.lines()["hex8_2p"]
     wanted = f"distribute:hex8_2p:{line.previous}"
 
     process = home.start("models", "rollback", "hex8_2p", failpoint=(place, 1))
-    output, _ = process.communicate(timeout=20)
+    output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == EXIT_FAILPOINT, output
 
     rows = [json.loads(body) for (body,) in home.ask("SELECT body FROM records WHERE kind = 'decision'")]

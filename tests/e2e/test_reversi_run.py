@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,9 +43,11 @@ SECONDS_MAX = 110.0
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Home:
-    """A home where every game takes milliseconds."""
-    return Home(tmp_path / "home", TINY)
+def tiny(tmp_path: Path) -> Iterator[Home]:
+    """A home where every game takes milliseconds, with nothing of it left running afterwards."""
+    made = Home(tmp_path / "home", TINY)
+    yield made
+    made.clear()
 
 
 def test_a_timed_run_ends_with_a_verdict_and_three_reports(tiny: Home) -> None:

@@ -49,6 +49,8 @@ def examine(found: Effective) -> list[Finding]:
     findings.append(Finding(what="workload", good=known, found=f"{settings.work.workload} of {registry.names()}"))
     for name in found.unknown:
         findings.append(Finding(what="variable", good=False, found=f"{name} is read by nothing here: misspelt?"))
+    for name in found.later:
+        findings.append(Finding(what="variable", good=False, found=f"{name} has no effect, {VARIABLES[name].note}"))
     return findings
 
 

@@ -45,6 +45,12 @@ class Variable(Value):
     read: Callable[[str, str], object] = _text
 
 
+LATER = {
+    "nodes over a network": """RINGRIFT_COORDINATOR_URL RINGRIFT_P2P_URL RINGRIFT_CLUSTER_AUTH_TOKEN RINGRIFT_P2P_PORT
+        RINGRIFT_P2P_STARTUP_GRACE_PERIOD RINGRIFT_SWIM_ENABLED RINGRIFT_RAFT_ENABLED""",
+    "games of another engine": "RINGRIFT_ALLOW_PENDING_GATE",
+}
+"""What brings it → documented variables that nothing reads yet."""
 VARIABLES: dict[str, Variable] = {
     "COORDINATOR_AUTO_TRIGGER_PIPELINE": Variable(
         key="policy.auto",
@@ -73,8 +79,9 @@ VARIABLES: dict[str, Variable] = {
     "OTEL_EXPORTER_OTLP_ENDPOINT": Variable(
         key="trace.endpoint", note="the OpenTelemetry collector that spans are sent to; needs the extra otel"
     ),
+    **{name: Variable(key=None, note=f"not yet: {what}") for what, names in LATER.items() for name in names.split()},
 }
-"""What this version obeys.  The remaining documented ones come with the parts they configure (docs/coverage.md)."""
+"""Every documented variable: what this version obeys, and what waits for the part that it configures."""
 
 
 class Effective(Value):
@@ -86,6 +93,8 @@ class Effective(Value):
     debug: bool = False
     unknown: tuple[str, ...] = ()
     """Variables with our prefix that nothing reads: most likely misspelt."""
+    later: tuple[str, ...] = ()
+    """Documented variables that are set and that nothing reads yet."""
 
 
 def effective(
@@ -114,6 +123,7 @@ def effective(
         home=home,
         debug=_flag("RINGRIFT_DEBUG", environ.get("RINGRIFT_DEBUG", "")),
         unknown=tuple(sorted(name for name in environ if name.startswith(PREFIX) and name not in VARIABLES)),
+        later=tuple(name for names in LATER.values() for name in names.split() if name in environ),
     )
 
 

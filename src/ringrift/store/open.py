@@ -1,8 +1,6 @@
 """The only place that knows which engine serves a store."""
 
 import asyncio
-import fcntl
-import os
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -12,13 +10,12 @@ from typing import Any
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.sqlite.engine import Offload, SqliteStore
-from ringrift.store.sqlite.files import only_one
+from ringrift.store.sqlite.files import holder_of, only_one
 from ringrift.store.sqlite.inspect import inspect_file
 from ringrift.threads import to_its_end
 
 THREADS = 4
 COORDINATOR_LOCK = "coordinator.lock"
-HOLDER_BYTES_MAX = 200
 
 
 @asynccontextmanager
@@ -54,17 +51,7 @@ def coordinator_of(settings: StoreSettings) -> str | None:
     A coordinator that is there is not touched.  Where there is none, the lock is shared for a moment, in which one that
     starts would be refused.
     """
-    try:
-        descriptor = os.open(Path(settings.path).parent / COORDINATOR_LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return os.pread(descriptor, HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "another process"
-    finally:
-        os.close(descriptor)
-    return None
+    return holder_of(Path(settings.path).parent / COORDINATOR_LOCK)
 
 
 def only_program(settings: StoreSettings, number: int, holder: str) -> AbstractContextManager[None]:

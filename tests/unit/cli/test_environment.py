@@ -2,6 +2,7 @@
 
 import pytest
 
+from ringrift.cli.doctor import examine
 from ringrift.cli.environment import effective
 from ringrift.kernel.errors import SettingsError
 
@@ -24,3 +25,15 @@ def test_a_wrong_value_is_refused(name: str, value: str) -> None:
     """A value out of range or of no sense is an error that says so."""
     with pytest.raises(SettingsError, match=value):
         effective(environ={name: value})
+
+
+def test_a_documented_variable_that_nothing_reads_yet_is_no_misspelling() -> None:
+    """It is told as having no effect, with what brings it; a variable that nobody documents is told as unknown."""
+    found = effective({"RINGRIFT_SWIM_ENABLED": "true", "RINGRIFT_SWIN_ENABLED": "true"})
+
+    assert (found.later, found.unknown) == (("RINGRIFT_SWIM_ENABLED",), ("RINGRIFT_SWIN_ENABLED",))
+    told = [one.found for one in examine(found) if one.what == "variable"]
+    assert told == [
+        "RINGRIFT_SWIN_ENABLED is read by nothing here: misspelt?",
+        "RINGRIFT_SWIM_ENABLED has no effect, not yet: nodes over a network",
+    ]

@@ -15,6 +15,7 @@ NETWORK_FILESYSTEMS = frozenset(
      "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "beegfs", "davfs"}
 )  # fmt: skip
 
+HOLDER_BYTES_MAX = 200
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
@@ -52,10 +53,28 @@ def only_one(lock: Path, holder: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as taken:
-            found = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-            raise NotLeader("coordinator", found or "another process") from taken
+            raise NotLeader("coordinator", _holder(descriptor)) from taken
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{holder} (process {os.getpid()})\n".encode(), 0)
         yield
     finally:
         os.close(descriptor)
+
+
+def holder_of(lock: Path) -> str | None:
+    """Who has *lock* now, as it called itself; None if nobody does.  Makes nothing."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _holder(descriptor: int) -> str:
+    return os.pread(descriptor, HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "another process"
