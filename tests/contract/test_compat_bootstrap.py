@@ -92,15 +92,16 @@ async def test_what_is_disabled_does_not_run() -> None:
     assert "pipeline" in running()
 
 
+@pytest.mark.parametrize("automatic", [False, True])
 @on_a_loop
-async def test_a_coordinator_that_fails_is_never_healthy_and_its_dependents_are_skipped() -> None:
+async def test_a_coordinator_that_fails_is_never_healthy_and_its_dependents_are_skipped(automatic: bool) -> None:
     """With one that cannot start, what needs it is skipped by name, the rest runs, and health says all of it."""
 
     async def broken() -> None:
         raise ValueError("no disk")
 
     await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(replace("point", broken), ambient.node().loop))
-    status = bootstrap.initialize_all_coordinators()
+    status = bootstrap.initialize_all_coordinators(automatic)
 
     states = status["coordinators"]
     assert states["model_coordinator"]["status"] == "failed"
@@ -139,7 +140,7 @@ async def test_health_falls_with_what_fails() -> None:
 
 @on_a_loop
 async def test_auto_trigger_is_as_said_or_as_the_environment_says_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The argument beats the variable, the variable beats the default; with it on this program does jobs too."""
+    """The argument beats the variable, the variable beats the default; on, this program is a whole node."""
     assert bootstrap.initialize_all_coordinators()["auto_trigger_pipeline"] is False
     assert not node().policy.auto
     assert "work" not in running()
@@ -147,7 +148,7 @@ async def test_auto_trigger_is_as_said_or_as_the_environment_says_or_off(monkeyp
 
     assert bootstrap.initialize_all_coordinators(auto_trigger_pipeline=True)["auto_trigger_pipeline"] is True
     assert node().policy.auto
-    assert running() == before | {"work"}
+    assert running() == before | {"work", "trust", "ladder", "sweep"}
 
     await bootstrap.shutdown_all_coordinators()
     monkeypatch.setenv("COORDINATOR_AUTO_TRIGGER_PIPELINE", "true")

@@ -9,7 +9,8 @@ from ringrift.cli.environment import effective
 from ringrift.compat import hosting
 from ringrift.compat.ambient import Embedded, ambient
 from ringrift.compat.coordinators import COORDINATOR_REGISTRY, FLAGS, CoordinatorSpec
-from ringrift.kernel.errors import GaveUp, SupervisionError, UnknownName
+from ringrift.daemons import DAEMONS
+from ringrift.kernel.errors import SupervisionError, UnknownName
 from ringrift.kernel.health import Status
 from ringrift.node import Node
 
@@ -68,15 +69,24 @@ async def _bootstrap(node: Embedded, disabled: Collection[str], automatic: bool 
         automatic = before.get("auto_trigger_pipeline", "policy.auto" in found.origins and found.settings.policy.auto)
     began = before.get("started_at") or _now(node)
     await hosting.be_automatic(node, automatic)
-    # Where one stage is to start the next somebody must do its jobs, and perhaps nobody else is there.
-    whole = await hosting.duties(node, *([hosting.WORKS] if automatic else []))
+    whole = await hosting.host(node)
     states = await _start(whole, disabled)
+    if automatic:
+        # Somebody must do the jobs of the loop and look after it, and perhaps nobody else is there.
+        left_out = {daemon for name in disabled for daemon in COORDINATOR_REGISTRY[name].daemons}
+        left_out |= {report.name for report in whole.supervisor.reports() if report.state == "failed"}
+        await hosting.duties(node, *(name for name in _all(node) if name not in left_out))
     await hosting.let_go(node)
     errors = [f"{name}: {state['error']}" for name, state in states.items() if state["status"] in (FAILED, SKIPPED)]
     node.kept[KEPT] = {
         "initialized": True, "started_at": began, "completed_at": _now(node), "coordinators": states,
         "errors": errors, "auto_trigger_pipeline": automatic,
     }  # fmt: skip
+
+
+def _all(node: Embedded) -> list[str]:
+    """Every daemon that a node of these settings runs."""
+    return [daemon.name for daemon in DAEMONS if node.settings.node.profile in daemon.profiles]
 
 
 async def _start(whole: Node, disabled: Collection[str]) -> dict[str, dict[str, Any]]:
@@ -111,7 +121,7 @@ async def _begun(whole: Node, spec: CoordinatorSpec) -> dict[str, Any]:
     try:
         for name in spec.daemons:
             await whole.supervisor.start(name)
-    except (GaveUp, SupervisionError) as wrong:
+    except SupervisionError as wrong:
         return _state(FAILED, str(wrong))
     found = [whole.supervisor.report(name).health for name in spec.daemons]
     broken = [health for health in found if health.status is Status.UNHEALTHY]
