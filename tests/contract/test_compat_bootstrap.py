@@ -113,6 +113,8 @@ async def test_a_coordinator_that_fails_is_never_healthy_and_its_dependents_are_
     }  # fmt: skip
     assert "needs model_coordinator, which is failed" in states["pipeline_orchestrator"]["error"]
     assert states["sync_coordinator"]["initialized"]
+    assert "pipeline" not in running()
+    assert ("work" in running()) == automatic
     health = overall.get_system_health()
     assert health["coordinators"]["model_coordinator"] == 0.0
     assert health["overall_health"] < 0.8

@@ -73,9 +73,7 @@ async def _bootstrap(node: Embedded, disabled: Collection[str], automatic: bool 
     states = await _start(whole, disabled)
     if automatic:
         # Somebody must do the jobs of the loop and look after it, and perhaps nobody else is there.
-        left_out = {daemon for name in disabled for daemon in COORDINATOR_REGISTRY[name].daemons}
-        left_out |= {report.name for report in whole.supervisor.reports() if report.state == "failed"}
-        await hosting.duties(node, *(name for name in _all(node) if name not in left_out))
+        await hosting.duties(node, *_unnamed(node))
     await hosting.let_go(node)
     errors = [f"{name}: {state['error']}" for name, state in states.items() if state["status"] in (FAILED, SKIPPED)]
     node.kept[KEPT] = {
@@ -84,9 +82,11 @@ async def _bootstrap(node: Embedded, disabled: Collection[str], automatic: bool 
     }  # fmt: skip
 
 
-def _all(node: Embedded) -> list[str]:
-    """Every daemon that a node of these settings runs."""
-    return [daemon.name for daemon in DAEMONS if node.settings.node.profile in daemon.profiles]
+def _unnamed(node: Embedded) -> list[str]:
+    """The daemons of a node of these settings that run for no coordinator."""
+    named = {name for spec in COORDINATOR_REGISTRY.values() for name in spec.daemons}
+    mine = (daemon.name for daemon in DAEMONS if node.settings.node.profile in daemon.profiles)
+    return [name for name in mine if name not in named]
 
 
 async def _start(whole: Node, disabled: Collection[str]) -> dict[str, dict[str, Any]]:
