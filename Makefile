@@ -48,10 +48,10 @@ types: $(VENV)/.dev ## mypy, strict
 	$(BIN)/mypy
 
 # A machine may forbid it; here thousands of modules would be compiled again by every process of a test.
-unit sim e2e: export PYTHONDONTWRITEBYTECODE =
+unit game contract sim e2e: export PYTHONDONTWRITEBYTECODE =
 
 unit: $(VENV)/.dev ## unit, house rules and documents: the inner loop
-	$(BIN)/pytest -n 2 tests/unit tests/tidy tests/documents --ignore tests/unit/reversi --ignore tests/documents/test_seeds.py
+	$(BIN)/pytest -n 2 --dist loadgroup tests/unit tests/tidy tests/documents --ignore tests/unit/reversi --ignore tests/documents/test_seeds.py
 
 game: $(VENV)/.dev ## the bundled workload: rules, search, training
 	$(BIN)/pytest -n 2 tests/unit/reversi

@@ -20,7 +20,7 @@ def _pages() -> dict[str, str]:
     return made
 
 
-@pytest.mark.parametrize("file", sorted(_pages()))
+@pytest.mark.parametrize("file", sorted(path.name for path in (ROOT / "docs" / "reference").iterdir()))
 def test_a_reference_page_is_what_the_code_says(file: str) -> None:
     """A page that was not written again after a change of the code fails here: run make docs."""
     assert (ROOT / "docs" / "reference" / file).read_text() == _pages()[file]

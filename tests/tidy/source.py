@@ -26,6 +26,16 @@ class Source:
         return ast.parse(self.text, self.path)
 
     @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of it: many rules look at them all."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def imported(self) -> "tuple[tuple[str, ast.stmt | ast.expr], ...]":
+        """Every full name that the file imports or uses through an import, with its place."""
+        return tuple(_imported(self))
+
+    @cached_property
     def origins(self) -> dict[str, str]:
         """What each imported name stands for: ``from time import sleep as nap`` gives ``nap`` → ``time.sleep``."""
         return dict(_origins(self.tree))
@@ -110,9 +120,13 @@ def dotted(source: Source, node: ast.expr) -> str:
     return ".".join([source.origins.get(node.id, node.id), *reversed(parts)])
 
 
-def imported(source: Source) -> Iterator[tuple[str, ast.stmt | ast.expr]]:
+def imported(source: Source) -> Iterable[tuple[str, ast.stmt | ast.expr]]:
     """Every full name that the file imports or uses through an import, with its place."""
-    for node in ast.walk(source.tree):
+    return source.imported
+
+
+def _imported(source: Source) -> Iterator[tuple[str, ast.stmt | ast.expr]]:
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from ((name.name, node) for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -136,12 +150,12 @@ def is_within(name: str, *roots: str) -> bool:
 
 def calls(source: Source) -> Iterator[tuple[str, ast.Call]]:
     """Every call, with the full name of what is called ("" if it has none)."""
-    return ((dotted(source, node.func), node) for node in ast.walk(source.tree) if isinstance(node, ast.Call))
+    return ((dotted(source, node.func), node) for node in source.nodes if isinstance(node, ast.Call))
 
 
 def tagged(source: Source) -> Iterator[tuple[ast.ClassDef, object]]:
     """Every class with a tag, and the tag (None if it is not a literal)."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ClassDef):
             for word in node.keywords:
                 if word.arg == "tag":

@@ -90,7 +90,7 @@ def broad_excepts(source: Source) -> Iterator[Finding]:
     """Handlers that catch everything; one for BaseException that ends by raising again catches nothing."""
     if source.below(*BROAD_HOMES):
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ExceptHandler):
             caught = _caught(source, node)
             if "Exception" in caught or ("BaseException" in caught and not _raises_again(node)):
@@ -127,7 +127,7 @@ def unsafe(source: Source) -> Iterator[Finding]:
 
 def built_sql(source: Source) -> Iterator[Finding]:
     """SQL put together from pieces: by an f-string, by + or %, or by format."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case ast.JoinedStr(values=pieces) if any(isinstance(piece, ast.FormattedValue) for piece in pieces):
                 built = any(_is_sql(piece) for piece in pieces)
@@ -204,6 +204,8 @@ def mocked(source: Source) -> Iterator[Finding]:
 
 def bare_waivers(source: Source) -> Iterator[Finding]:
     """Waivers for a tool that do not name the rule and the reason."""
+    if WAIVER.search(source.text) is None:
+        return  # most have none, and to read tokens takes long
     for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
         if token.type == tokenize.COMMENT and WAIVER.search(token.string):
             rest = CODED.sub("", token.string)

@@ -26,7 +26,7 @@ def empty_words(source: Source) -> Iterator[Finding]:
     for part in parts[1:]:
         if bad := _empty(part):
             yield Finding(source.path, 1, f"the path says {bad!r}")
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ClassDef) and node.name not in EXEMPT and (bad := _empty(snake(node.name))):
             yield at(source, node, f"class {node.name} says {bad!r}")
 
@@ -70,7 +70,7 @@ def _declared(tree: ast.Module) -> object:
 
 def untold_tests(source: Source) -> Iterator[Finding]:
     """Tests without the sentence that they show."""
-    functions = (node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    functions = (node for node in source.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     for node in functions:
         if node.name.startswith("test_") and not ast.get_docstring(node):
             yield at(source, node, f"{node.name} has no docstring")

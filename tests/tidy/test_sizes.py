@@ -17,7 +17,7 @@ ANOTHER_SENTENCE = re.compile(r"[.?!]\s+[A-Z`*\"']")
 
 def long_functions(source: Source) -> Iterator[Finding]:
     """Functions longer than a screen."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
