@@ -57,7 +57,6 @@ class Crew:
         return to_spec(job, lease.job, lease.attempts, self._settings.params)
 
     async def end(self) -> None:
-        """End every idle worker."""
+        """End every idle worker, all within one grace period."""
         idle, self._idle = self._idle, []
-        for hand in idle:
-            await hand.worker.end(self._settings.grace_seconds)
+        await asyncio.gather(*(hand.worker.end(self._settings.grace_seconds) for hand in idle))
