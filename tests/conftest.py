@@ -10,6 +10,7 @@ TOGETHER = ("tidy", "documents")
 """Folders whose tests share what is dear to read: one worker has them all."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before the workers read the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of some folders together, where workers share the tests (``--dist loadgroup``)."""
     for item in items:

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -237,9 +238,14 @@ def unshown(row: Row, root: Path = ROOT) -> str:
 
 def _defines(path: Path, function: str) -> bool:
     """Whether the test file at *path* has a test of this name."""
+    return function.startswith("test_") and function in _functions(path)
+
+
+@cache
+def _functions(path: Path) -> frozenset[str]:
+    """The names of what the file at *path* defines."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    return function.startswith("test_") and function in names
+    return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def twice(page: list[Row]) -> list[str]:

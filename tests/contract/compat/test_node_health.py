@@ -16,7 +16,7 @@ from ringrift.compat.health import CoordinatorStatus, HealthCheckResult
 from ringrift.compat.node_health import NodeHealthState, get_health_check_orchestrator
 from ringrift.kernel.errors import StoreError
 from ringrift.store.ports import Put
-from unit.compat.beats import beat, raise_alert, run, seen_to_beat, shut_out
+from contract.compat.beats import beat, raise_alert, run, seen_to_beat, shut_out
 from waiting import wait_until
 
 __all__ = ["home"]

@@ -21,7 +21,7 @@ from ringrift.compat.system_health import (
     should_pause_pipeline,
 )
 from ringrift.kernel.errors import InputError, StoreError
-from unit.compat.beats import raise_alert, run, seen_to_beat
+from contract.compat.beats import raise_alert, run, seen_to_beat
 
 __all__ = ["home"]
 
