@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from contract.compat.beats import beat, raise_alert, run, seen_to_beat, shut_out
 from contract.ears import home, on_a_loop
 from ringrift.cluster.activity import Doing
 from ringrift.compat import node_health
@@ -16,7 +17,6 @@ from ringrift.compat.health import CoordinatorStatus, HealthCheckResult
 from ringrift.compat.node_health import NodeHealthState, get_health_check_orchestrator
 from ringrift.kernel.errors import StoreError
 from ringrift.store.ports import Put
-from contract.compat.beats import beat, raise_alert, run, seen_to_beat, shut_out
 from waiting import wait_until
 
 __all__ = ["home"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from contract.compat.beats import raise_alert, run, seen_to_beat
 from contract.ears import home
 from contract.test_compat_ambient import run as run_script
 from ringrift.compat.ambient import ambient
@@ -21,7 +22,6 @@ from ringrift.compat.system_health import (
     should_pause_pipeline,
 )
 from ringrift.kernel.errors import InputError, StoreError
-from contract.compat.beats import raise_alert, run, seen_to_beat
 
 __all__ = ["home"]
 
