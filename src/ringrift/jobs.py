@@ -64,6 +64,8 @@ class Sync(Job, tag="sync"):
     blob: str
     kind_of: str
     source: str
+    played: int = 0
+    """Games in the blob, where it holds games."""
 
     @property
     def key(self) -> str:

@@ -112,6 +112,31 @@ def test_both_styles_hear_the_same_events_and_know_the_same_models() -> None:
     assert sorted(old) == sorted(new)
 
 
+def test_what_the_loop_says_has_the_fields_that_old_handlers_look_for(tmp_path: Path) -> None:
+    """The documents' pipeline goes by games_synced and samples_exported, and a promotion names the canonical file."""
+    heard: dict[str, list[dict[str, Any]]] = {
+        "DATA_SYNC_COMPLETED": [],
+        "NPZ_EXPORT_COMPLETED": [],
+        "MODEL_PROMOTED": [],
+    }
+
+    def keep(name: str) -> Any:
+        return lambda event: heard[name].append(event.payload)
+
+    async def story() -> None:
+        async with asyncio.timeout(SECONDS_MAX), learning() as node:
+            for name in heard:
+                get_router().subscribe(name, keep(name))
+            await on_the_node(open_lines(node))
+            await wait_until(lambda: len(heard["MODEL_PROMOTED"]) > 2, SECONDS_MAX)
+            paths = {tmp_path / payload["model_path"] for payload in heard["MODEL_PROMOTED"]}
+            await wait_until(lambda: all(path.is_file() for path in paths), SECONDS_MAX)
+
+    asyncio.run(story())
+    assert {payload["games_synced"] for payload in heard["DATA_SYNC_COMPLETED"]} == {20}
+    assert all(payload["samples_exported"] > 0 for payload in heard["NPZ_EXPORT_COMPLETED"])
+
+
 async def _subscribe(node: Node, hear: Any) -> None:
     node.router.subscribe(model.Promoted, hear)
 

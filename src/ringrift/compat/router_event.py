@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ringrift.events import catalog, custom, old_names
+from ringrift.events import catalog, custom, model, old_names
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.events.old_rows import WORDS
 
@@ -57,8 +57,11 @@ def name_of(event_type: object) -> str:
     return old_names.canonical(text)
 
 
-def payload_of(event: Event, body: bytes) -> dict[str, Any]:
-    """What the documents' subscribers find in *event*: as it was said, and our fields under their words too."""
+def payload_of(event: Event, body: bytes, name: str = "") -> dict[str, Any]:
+    """What the documents' subscribers find in *event*: as it was said, and our fields under their words too.
+
+    Some words belong to its old *name* only.
+    """
     if isinstance(event, custom.Said):
         return dict(event.payload)
     ours: dict[str, Any] = msgspec.to_builtins(event)
@@ -67,6 +70,11 @@ def payload_of(event: Event, body: bytes) -> dict[str, Any]:
     theirs: dict[str, Any] = {}
     for field_name, value in ours.items():
         theirs |= {word: value for word in WORDS.get(field_name, ())}
+    row = old_names.resolve(name) if name else None
+    if row is not None:
+        theirs |= {word: ours[field_name] for word, field_name in row.same.items() if field_name in ours}
+    if isinstance(event, model.Promoted):
+        theirs["model_path"] = f"models/canonical_{event.variant}.pth"  # the link, below the home; it moves next
     return {name: value for name, value in (theirs | ours | said).items() if name != _TAG}
 
 
@@ -77,7 +85,7 @@ def told(event: Event | Unknown, envelope: Envelope, asked: str | None = None) -
     else:
         names = old_names.spoken(event)
         name = asked if asked in names else (names[0] if names else old_names.canonical(envelope.name))
-        payload = payload_of(event, envelope.body)
+        payload = payload_of(event, envelope.body, name)
     return RouterEvent(
         event_type=name, payload=payload, timestamp=envelope.time, source=envelope.source, origin=origin_of(envelope),
         event_id=envelope.id, trace_id=envelope.trace, correlation_id=envelope.correlation,

@@ -9,6 +9,8 @@ class Synced(LineEvent, tag="data.synced"):
     blob: str
     kind: str
     nodes: tuple[str, ...]
+    games: int = 0
+    """In the blob, where it holds games and somebody counted them."""
 
 
 class Lost(LineEvent, tag="data.lost"):

@@ -52,7 +52,9 @@ class Porter:
             await self._transfer.copy(job.blob, self._node.id, moved, source=job.source)
             reached.append(self._node.id)
         _require_durable(job, reached, places, self._replicas.copies_min)
-        said = data.Synced(variant=job.variant, blob=job.blob, kind=job.kind_of, nodes=tuple(sorted(reached)))
+        said = data.Synced(
+            variant=job.variant, blob=job.blob, kind=job.kind_of, nodes=tuple(sorted(reached)), games=job.played
+        )
         return Made(events=(said,))
 
     async def _distribute(self, job: Distribute, moved: Callable[[], None]) -> Made:

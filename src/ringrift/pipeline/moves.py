@@ -125,7 +125,8 @@ def review_keys(variant: str, champion: str | None, review: Review | None) -> tu
 
 def copy_games(line: Line, blob: str, source: str = "", priority: int = STAGE) -> Sync:
     """The job that copies a batch of games."""
-    return Sync(variant=line.variant, blob=blob, kind_of="games", source=source, priority=priority)
+    played = next((batch.games for batch in line.pending if batch.blob == blob), 0)
+    return Sync(variant=line.variant, blob=blob, kind_of="games", source=source, played=played, priority=priority)
 
 
 def seed(line: Line, policy: Policy) -> int:

@@ -71,7 +71,8 @@ def test_games_are_copied_counted_and_exported_when_there_are_enough() -> None:
     one, two = (result(story.pop("play")) for _ in range(2))
 
     played = story.tell(one)
-    assert played.jobs == (Sync(variant=VARIANT, blob=one.batch, kind_of="games", source="n", priority=STAGE),)
+    copy = Sync(variant=VARIANT, blob=one.batch, kind_of="games", source="n", played=one.games, priority=STAGE)
+    assert played.jobs == (copy,)
     assert story.line.pending == (Batch(blob=one.batch, games=10, node="n"),)
 
     kept = story.finish("sync")
