@@ -10,7 +10,7 @@ MODULES = """
     multi_provider_orchestrator node_availability_cache node_circuit_breaker node_policies
     node_recovery_daemon npz_validation optimization_coordinator orphan_detection_daemon p2p_auto_deployer
     p2p_backend p2p_integration quality_monitor_daemon recovery_orchestrator resource_monitoring_coordinator
-    resource_optimizer resource_targets robust_cluster_monitor s3_backup_daemon safeguards selfplay_scheduler
+    resource_optimizer resource_targets s3_backup_daemon safeguards selfplay_scheduler
     slurm_backend stability_heuristic stall_detection sync_bandwidth sync_base sync_bloom_filter
     sync_constants sync_coordinator sync_durability sync_facade sync_mutex sync_router sync_stall_handler
     training_activity_daemon training_freshness transaction_isolation transfer_verification unified_feedback

@@ -13,6 +13,7 @@ from typing import Any
 from documents.seeds import Block, blocks, with_bodies
 
 BLOCK_SECONDS_MAX = 1.5
+CALL_SECONDS = 1.0
 
 # What a reader of the documents is expected to have at hand.
 SUPPLIED = """
@@ -27,6 +28,10 @@ event = RouterEvent(event_type="training.completed", payload={"config": "hex8_2p
 payload, config_key, node_id = {"config": "hex8_2p"}, "hex8_2p", "node-1"
 heard = []
 def recent(name): return get_router().get_recent_events(event_type=name)
+async def copied():
+    await setup_pipeline()
+    await get_router().publish("DATA_SYNC_COMPLETED", {"games_synced": 150})
+    while not recent("EXPORT_TRIGGERED"): await asyncio.sleep(0.02)
 async def on_model_promoted(event): heard.append(event)
 async def my_handler(event): heard.append(event)
 queue = queues.Queue()
@@ -40,6 +45,8 @@ self = Own()
 """
 # The duty of these is to run until they are cancelled.
 UNTIL_CANCELLED = frozenset({"000.3", "001.7"})
+# What a block only defines is called, and ended after its time where its duty is to go on.
+CALLED = {"002.31": "main()", "002.32": "copied()"}
 # What must hold after a block, besides that it ran.
 EFFECTS: dict[str, str] = {
     "000.1": "'event_coordinator' in status['_instances'] and health['status'] == 'healthy'",
@@ -66,6 +73,8 @@ EFFECTS: dict[str, str] = {
     "002.11": "get_router().get_recent_events()[-1].source == 'trainer'",
     "002.12": "not router.unsubscribe('TRAINING_COMPLETED', on_training_complete)",
     "002.16": "set(stats) >= {'events_routed', 'events_by_source', 'duplicates_prevented'} and len(history) > 0",
+    "002.31": "all(get_daemon_manager().is_running(one) for one in ('event_router', 'data_pipeline', 'auto_sync'))",
+    "002.32": "recent('EXPORT_TRIGGERED')[0].payload == {'threshold_met': True}",
     "004.4": "status.is_running and status.duty == 'replicate'",
     "002.25": "get_bootstrap_status()['coordinators']['leadership_coordinator']['status'] == 'disabled'",
     "002.30": "is_ok is True and 'queue depth 0' in msg",
@@ -86,6 +95,12 @@ async def run(block: Block, namespace: dict[str, Any]) -> str:
             if block.id not in UNTIL_CANCELLED or not running.cancelled():
                 return "did not end in time, or not cleanly"
         elif (wrong := running.exception()) is not None:
+            raise wrong
+    if block.id in CALLED:
+        await asyncio.wait((called := asyncio.ensure_future(eval(CALLED[block.id], namespace)),), timeout=CALL_SECONDS)
+        called.cancel()
+        await asyncio.wait((called,))
+        if not called.cancelled() and (wrong := called.exception()) is not None:
             raise wrong
     effect = EFFECTS.get(block.id, "True")
     return "" if eval(effect, namespace) else f"it ran, but {effect} does not hold"

@@ -12,6 +12,7 @@ TRIES_MAX = 100
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _PATH = re.compile(r"\bapp/([a-z0-9_/]+)\.py\b")
 _ROW = re.compile(r"^\| *`([a-z0-9_]+)\.py` *\|(.*)\|\s*$", re.MULTILINE)
+_ARCHIVED = re.compile(r"^\| *`[a-z0-9_/]+\.py` *\| *`([a-z0-9_]+)\.py` *\|\s*$", re.MULTILINE)
 _NAME = re.compile(r"`@?([A-Za-z_][A-Za-z0-9_]*)(?:\(\))?`")
 _BODILESS = re.compile(r"on line (\d+)$")
 
@@ -61,6 +62,7 @@ def modules() -> set[str]:
         text = document.read_text()
         found |= {f"app.{path.replace('/', '.')}" for path in _PATH.findall(text)}
         found |= {f"app.coordination.{name}" for name, _ in _ROW.findall(text)}
+        found |= {f"app.coordination.{name}" for name in _ARCHIVED.findall(text)}
     return found
 
 

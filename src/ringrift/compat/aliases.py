@@ -297,7 +297,6 @@ ALIASES |= {
     for module, names in (
         ("auto_export_daemon", "AutoExportDaemon"),
         ("auto_promotion_daemon", "AutoPromotionDaemon"),
-        ("cluster_monitor_daemon", "ClusterMonitorDaemon"),
         ("evaluation_daemon", "EvaluationDaemon"),
         ("feedback_loop_controller", "FeedbackLoopController"),
         ("gauntlet_feedback_controller", "GauntletFeedbackController"),
@@ -315,8 +314,15 @@ ALIASES |= {
     )
 }
 
+_CLUSTER = _NODE_HEALTH | _from("daemon_views", "ClusterMonitorDaemon")
+ALIASES |= {
+    f"app.coordination.{module}": _CLUSTER
+    for module in ("cluster_monitor_daemon", "robust_cluster_monitor", "unified_cluster_monitor")
+}
+
 REPLACED: dict[str, str] = {
-    "app.coordination.cluster_monitor_daemon": "app.coordination.health_check_orchestrator",
+    "app.coordination.cluster_monitor_daemon": "app.coordination.unified_cluster_monitor",
+    "app.coordination.robust_cluster_monitor": "app.coordination.unified_cluster_monitor",
     "app.coordination.model_distribution_daemon": "app.coordination.unified_distribution_daemon",
     "app.coordination.npz_distribution_daemon": "app.coordination.unified_distribution_daemon",
     "app.coordination.queue_populator": "app.coordination.unified_queue_populator",

@@ -108,7 +108,7 @@ def _waits(
 ) -> dict[str, Any] | None:
     """The state of one that is not to be started; None if it is."""
     if spec.name in disabled:
-        return _state(DISABLED)
+        return _state(DISABLED) | ({"goes_on": spec.without} if spec.without else {})
     if spec.later:
         return _state(ABSENT, spec.later)
     if spec.skipped:

@@ -20,6 +20,8 @@ class CoordinatorSpec:
     """What it waits for, where its duty is not built yet."""
     skipped: str = ""
     """Why there is nothing to start."""
+    without: str = ""
+    """What goes on although it is disabled, because every node does it."""
 
     @property
     def served(self) -> bool:
@@ -70,7 +72,12 @@ _SPECS = (
     _later("curriculum_integration", 7, "all variants have the same weight"),
     _duty("metrics_orchestrator", 8, "feedback", "pipeline_orchestrator"),
     _later("optimization_coordinator", 8, "nobody asks for trials by itself; Tune jobs can be asked for"),
-    _duty("leadership_coordinator", 9, "elect"),
+    CoordinatorSpec(
+        "leadership_coordinator",
+        9,
+        daemons=("elect",),
+        without="no contest with other nodes; that a node renews the roles it holds is part of every node",
+    ),
 )
 
 COORDINATOR_REGISTRY: Mapping[str, CoordinatorSpec] = {spec.name: spec for spec in _SPECS}
