@@ -11,6 +11,8 @@ from contract.ears import home, on_a_loop
 from ringrift.compat import bootstrap, hosting, overall
 from ringrift.compat.ambient import ambient
 from ringrift.compat.coordinators import COORDINATOR_REGISTRY
+from ringrift.compat.daemon_duties import DUTIES
+from ringrift.compat.daemon_types import DaemonType
 from ringrift.compat.dead_letters import get_dead_letter_queue
 from ringrift.compat.events import get_router
 from ringrift.compat.router_event import RouterEvent
@@ -47,6 +49,8 @@ async def test_bootstrap_starts_what_is_built_and_says_what_is_not() -> None:
     status = bootstrap.initialize_all_coordinators()
 
     states = status["coordinators"]
+    assert status["initialized"]
+    assert status["started_at"] <= status["completed_at"]
     assert set(states) == set(COORDINATOR_REGISTRY)
     for name, spec in COORDINATOR_REGISTRY.items():
         assert states[name]["initialized"] == spec.served
@@ -92,6 +96,34 @@ async def test_what_is_disabled_does_not_run() -> None:
     assert "pipeline" in running()
 
 
+@on_a_loop
+async def test_what_is_not_built_can_be_left_out_too() -> None:
+    """It is disabled, which is no error, and not absent; everything else runs as ever."""
+    status = bootstrap.bootstrap_coordination(enable_optimization=False)
+
+    others = {name: state for name, state in status["coordinators"].items() if name != "optimization_coordinator"}
+    assert status["coordinators"]["optimization_coordinator"] == {
+        "initialized": False, "subscribed": False, "error": None, "status": "disabled",
+    }  # fmt: skip
+    assert {name for name, state in others.items() if state["initialized"]} == {
+        name for name, spec in COORDINATOR_REGISTRY.items() if spec.served
+    }
+    assert "disabled" not in {state["status"] for state in others.values()}
+    assert status["errors"] == []
+
+
+@on_a_loop
+async def test_without_leadership_a_single_node_works_and_says_what_goes_on() -> None:
+    """As the documents want it for one node: disabled, with what every node does all the same, and the duties run."""
+    status = bootstrap.bootstrap_coordination(enable_leadership=False)
+
+    told = status["coordinators"]["leadership_coordinator"]
+    assert (told["initialized"], told["status"]) == (False, "disabled")
+    assert "part of every node" in told["goes_on"]
+    assert node().roles.holds("pipeline")
+    assert status["coordinators"]["pipeline_orchestrator"]["initialized"]
+
+
 @pytest.mark.parametrize("automatic", [False, True])
 @on_a_loop
 async def test_a_coordinator_that_fails_is_never_healthy_and_its_dependents_are_skipped(automatic: bool) -> None:
@@ -112,6 +144,7 @@ async def test_a_coordinator_that_fails_is_never_healthy_and_its_dependents_are_
         "metrics_orchestrator",
     }  # fmt: skip
     assert "needs model_coordinator, which is failed" in states["pipeline_orchestrator"]["error"]
+    assert any("no disk" in one for one in status["errors"])
     assert states["sync_coordinator"]["initialized"]
     assert "pipeline" not in running()
     assert ("work" in running()) == automatic
@@ -137,6 +170,7 @@ async def test_health_falls_with_what_fails() -> None:
     health = overall.get_system_health()
     assert (health["status"], health["overall_health"]) == ("unhealthy", 0.0)
     assert health["handler_health"]["failed"] == 3
+    assert health["handler_health"]["success_rate"] == 0.0
     assert health["issues"][1] == "dead_letter_queue: 1 letters were given up: see  ringrift dlq list"
 
 
@@ -170,3 +204,71 @@ async def test_beside_a_coordinator_a_program_is_a_guest(home: Path) -> None:
         assert not any(node().roles.holds(role) for role in ("pipeline", "fill", "replicate"))
         assert overall.get_system_health()["status"] == "healthy"
         await bootstrap.shutdown_all_coordinators()
+
+
+RUNS = {
+    "dead_letter_queue": ["redeliver"],
+    "health_manager": ["watch", "alert"],
+    "model_coordinator": ["point"],
+    "sync_coordinator": ["replicate"],
+    "queue_populator": ["fill", "gauge"],
+    "pipeline_orchestrator": ["pipeline"],
+    "job_scheduler": ["rescue"],
+    "auto_export_daemon": ["pipeline"],
+    "evaluation_daemon": ["pipeline", "rate"],
+    "model_distribution_daemon": ["pipeline", "point"],
+    "metrics_orchestrator": ["feedback"],
+    "leadership_coordinator": ["elect"],
+}
+"""What runs for whom."""
+PARTS = {
+    "event_coordinator", "task_coordinator", "global_task_coordinator", "error_coordinator", "training_coordinator",
+    "transfer_verifier", "selfplay_orchestrator",
+}  # fmt: skip
+"""What every node has."""
+
+
+@on_a_loop
+async def test_each_coordinator_is_what_does_its_duty() -> None:
+    """Which daemons run for which coordinator, and which is a part of every node: none is dropped unseen."""
+    states = bootstrap.initialize_all_coordinators()["coordinators"]
+
+    assert {name: list(spec.daemons) for name, spec in COORDINATOR_REGISTRY.items() if spec.daemons} == RUNS
+    assert {name for name, state in states.items() if state["initialized"]} == set(RUNS) | PARTS
+    assert {daemon for daemons in RUNS.values() for daemon in daemons} <= running()
+
+
+DONE_BY = {
+    "EVENT_ROUTER": "part",
+    "DAEMON_WATCHDOG": "part",
+    "AUTO_SYNC": "replicate",
+    "MODEL_DISTRIBUTION": "pipeline",
+    "ELO_SYNC": "rate",
+    "DATA_PIPELINE": "pipeline",
+    "SELFPLAY_COORDINATOR": "fill",
+    "TRAINING_TRIGGER": "pipeline",
+    "EVALUATION": "pipeline",
+    "AUTO_PROMOTION": "pipeline",
+    "NODE_HEALTH_MONITOR": "watch",
+    "QUALITY_MONITOR": "later",
+    "CLUSTER_WATCHDOG": "later",
+    "IDLE_RESOURCE": "later",
+    "NODE_RECOVERY": "later",
+    "UTILIZATION_OPTIMIZER": "later",
+    "NPZ_DISTRIBUTION": "replicate",
+    "LAMBDA_IDLE": "later",
+    "VAST_IDLE": "later",
+    "REPLICATION_MONITOR": "replicate",
+    "REPLICATION_REPAIR": "replicate",
+    "QUEUE_POPULATOR": "fill",
+}
+"""The daemons that the API reference and the cluster guide name in their tables."""
+
+
+@pytest.mark.parametrize("name", DONE_BY)
+def test_a_documented_daemon_is_one_of_ours(name: str) -> None:
+    """Each name of the tables of the documents is done by our daemon, by a part of every node, or by nobody yet."""
+    duty = DUTIES[name]
+
+    assert (duty.target if duty.kind == "daemon" else duty.kind) == DONE_BY[name]
+    assert DaemonType[name].value == name.lower()

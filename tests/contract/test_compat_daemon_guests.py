@@ -75,10 +75,10 @@ async def test_an_end_that_nobody_asked_for_is_a_failure(ends: Callable[[], obje
 
 @on_a_loop
 async def test_a_factory_has_its_own_budget() -> None:
-    """auto_restart and max_restarts of a registration come before the values of the manager."""
+    """auto_restart, max_restarts and health_check_interval of a registration come before the values of the manager."""
     manager = quick(max_restart_attempts=50)
     manager.register_factory(FIRST, failing(9), auto_restart=False)
-    manager.register_factory(SECOND, failing(9), max_restarts=1)
+    manager.register_factory(SECOND, failing(9), max_restarts=1, health_check_interval=7.0)
     manager.register_factory(THIRD, failing(9), max_restarts=20)
     await manager.start_all(types=[FIRST, SECOND, THIRD])
     for kind in (FIRST, SECOND):
@@ -87,6 +87,8 @@ async def test_a_factory_has_its_own_budget() -> None:
 
     assert [manager.get_daemon_status(kind).restart_count for kind in (FIRST, SECOND)] == [0, 1]
     assert info.restart_count == 9
+    asked = {kind: manager.get_daemon_status(kind).health_check_interval for kind in (SECOND, THIRD)}
+    assert asked == {SECOND: 7.0, THIRD: manager.config.health_check_interval}
 
 
 def test_the_end_of_its_loop_ends_a_daemon() -> None:

@@ -12,6 +12,7 @@ from contract.test_compat_ambient import run, start
 from ringrift.compat import daemon_runners
 from ringrift.compat.ambient import ambient
 from ringrift.compat.daemon_adapters import DaemonAdapter, PromotionDaemonAdapter, get_daemon_adapter
+from ringrift.compat.daemon_duties import DUTIES
 from ringrift.compat.daemon_manager import DaemonManager, get_daemon_manager
 from ringrift.compat.daemon_runners import DaemonRun, get_daemon_factory, get_runner
 from ringrift.compat.daemon_types import DaemonType
@@ -87,12 +88,14 @@ async def test_a_runner_tells_why_it_cannot_run() -> None:
 
 def test_there_is_a_function_for_every_daemon() -> None:
     """create_ and run_ with its name, and nothing for names that nobody has."""
-    for kind in list(DaemonType)[:20]:
-        for prefix in daemon_runners.PREFIXES:
-            name = f"{prefix}{kind.value}"
-            if name in daemon_runners.__all__:
-                assert inspect.iscoroutinefunction(getattr(daemon_runners, name))
-    assert "create_health_server" in daemon_runners.__all__
+    documented = [DaemonType[name] for name in DUTIES]
+    assert len(documented) > 100
+
+    for kind in documented:
+        for name in (f"create_{kind.value}", f"run_{kind.value}"):
+            assert name in daemon_runners.__all__
+            assert inspect.iscoroutinefunction(getattr(daemon_runners, name))
+    assert daemon_runners.create_health_server.__name__ == "create_health_server"
     with pytest.raises(AttributeError, match="create_nothing"):
         _ = daemon_runners.create_nothing  # type: ignore[attr-defined]  # it is not there
 

@@ -28,9 +28,11 @@ from ringrift.compat.selfplay import emit_selfplay_completion, get_selfplay_orch
 from ringrift.compat.stages import PipelineStage
 from ringrift.events import custom
 from ringrift.events.pipeline import Requested
+from ringrift.jobs import Play
 from ringrift.kernel.errors import UnknownName
 from ringrift.pipeline.line import Line
 from ringrift.pipeline.records import load
+from ringrift.work import desk
 from waiting import wait_until
 
 __all__ = ["home"]
@@ -109,7 +111,9 @@ async def test_each_trigger_starts_one_stage_and_sees_its_end() -> None:
 
     trained, judged, promoted = await first_champion()
 
+    assert [one.error for one in (trained, judged, promoted)] == [None, None, None]
     assert (trained.success, judged.success, promoted.success) == (True, True, True)
+    assert min(one.duration_seconds for one in (trained, judged, promoted)) > 0
     assert trained.output_path is not None
     assert trained.output_path.endswith(trained.metadata["event"]["model"])
     assert line().champion == trained.metadata["event"]["model"]
@@ -118,6 +122,47 @@ async def test_each_trigger_starts_one_stage_and_sees_its_end() -> None:
         assert len(get_router().get_recent_events(event_type=name)) == 1
     assert alive() == 0
     assert (await trigger_npz_export("hex8", 2)).error == "export: games kept since the last export (0 of 1)"
+
+
+async def play(*seeds: int) -> None:
+    """Let the champion play a batch for each of *seeds*: jobs asked for by hand, to their end."""
+    node, before, champion = ambient.node(), line().counts.batches, line().champion
+    assert champion is not None
+    jobs = [Play(variant=VARIANT, model=champion, games=4, seed=seed) for seed in seeds]
+
+    async def ask() -> None:
+        async with node.store.begin() as tx:
+            await desk.ask(tx, jobs, node.ids, node.clock.now(), scribe=node.scribe)
+
+    await ambient.post(ask())
+    await wait_until(lambda: line().counts.batches == before + len(seeds), 20.0)
+
+
+@on_a_loop
+async def test_a_whole_round_goes_by_hand(fake: Path) -> None:
+    """Batches are copied, exported and trained on, the model is matched and brought out, each when it is asked for."""
+    easy = "gate = { elo_0 = -400.0, elo_1 = -200.0 }"
+    (fake / "ringrift.toml").write_text(FAKE.replace("[replicas]", f"{easy}\n[replicas]"))
+    await first_champion()
+    first = line().champion
+    await play(1, 2)
+    assert [len(line().pending), line().fresh] == [2, 0]
+    done = []
+    for trigger in (trigger_data_sync, trigger_npz_export, trigger_training, trigger_evaluation, trigger_promotion):
+        assert alive() == 0
+        done.append(await trigger("hex8", 2, timeout_seconds=60.0))
+
+    synced, exported, trained, judged, promoted = done
+    assert [one.error for one in done] == [None] * 5
+    assert all(one.success and one.duration_seconds > 0 for one in done)
+    assert synced.metadata["event"]["nodes"]
+    for made, named in ((exported, "samples"), (trained, "model"), (judged, "candidate"), (promoted, "model")):
+        assert made.output_path is not None
+        assert await asyncio.to_thread(Path(made.output_path).is_file)
+        assert made.output_path.endswith(made.metadata["event"][named])
+    assert (line().champion, line().generation) == (trained.metadata["event"]["model"], 1)
+    assert line().champion != first
+    assert get_pipeline_status()["variants"][VARIANT]["iteration"] == 1
 
 
 def test_a_job_that_is_buried_fails_its_stage_and_counts_for_the_breaker(fake: Path) -> None:
@@ -249,6 +294,9 @@ def test_switched_on_the_loop_goes_by_itself() -> None:
 async def test_selfplay_is_announced_by_one_event() -> None:
     """Both spellings and both shapes are the same event; what is announced counts for no line."""
     assert wire_selfplay_events() is get_selfplay_orchestrator()
+    whole = hosting.hosted(ambient.node())
+    assert whole is not None
+    assert {whole.supervisor.report(name).state for name in ("fill", "pipeline")} == {"running"}
 
     await emit_selfplay_completion("task-1", "hex8", 2, 1000)
     await emit_selfplay_completion({"config_key": VARIANT, "games_generated": 7})

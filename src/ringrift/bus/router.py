@@ -42,6 +42,8 @@ class Router:
         """Events that were published through this router, by name."""
         self.suppressed = 0
         """Sayings that repeated one within the window."""
+        self.repeated = 0
+        """Events for the log whose id was there already, with the same body."""
         self.courier = Courier(store, clock, scribe, settings.redelivery, settings.batch)
 
     # -- publishing ----------------------------------------------------------------------------------------------------
@@ -52,13 +54,13 @@ class Router:
         The same *id* and body again return the first envelope.  Raises InputError or IdConflict, and nothing changes.
         """
         if event.SCOPE == "memory":
-            return self.tell(event, source=source)
+            return self.tell(event, id=id, source=source)
         return await self._append(self._scribe.wrap(event, id=id, source=source))
 
-    def tell(self, event: Event, *, source: str = "") -> Envelope:
+    def tell(self, event: Event, *, id: str | None = None, source: str = "") -> Envelope:
         """Say *event* to those who listen in this process, now, past the log.  Only for events of that scope."""
         assert event.SCOPE == "memory", f"{event.name()} belongs into the log"
-        envelope = self._scribe.seal(event, b"", source=source)
+        envelope = self._scribe.seal(event, b"", id=id, source=source)
         self.published[envelope.name] += 1
         self._fanout.tell(event, envelope)
         return envelope
@@ -72,7 +74,7 @@ class Router:
         if isinstance(event, Unknown):
             raise UnknownName("event", name, catalog.names())
         if event.SCOPE == "memory":
-            return self.tell(event, source=source)
+            return self.tell(event, id=id, source=source)
         return await self._append(self._scribe.seal(event, raw, id=id, source=source))
 
     async def say(self, name: str, payload: Mapping[str, Any], *, id: str | None = None, source: str = "") -> Envelope:
@@ -103,7 +105,10 @@ class Router:
     async def _append(self, envelope: Envelope) -> Envelope:
         async with self._store.begin() as tx:
             [told] = await tx.append((envelope,))
-        self.published[told.name] += 1
+        if (told.time, told.trace) == (envelope.time, envelope.trace):
+            self.published[told.name] += 1
+        else:
+            self.repeated += 1
         return told
 
     async def publish_many(self, events: Sequence[Event], *, source: str = "") -> Sequence[Envelope]:

@@ -22,7 +22,7 @@ _ROUTER = (
     )
     | _from("router_event", "EventSource RouterEvent")
     | _from("event_types", "DataEventType StageEvent")
-    | _from("handlers", "CoordinatorStats=HandlerStats")
+    | _from("counting", "CoordinatorStats get_coordinator_stats")
 )
 _DATA = (
     _from("event_types", "DataEventType EventType")
@@ -39,7 +39,9 @@ _NAMING = _from(
 _TRACING = {name: f"ringrift.bus.spans:{name}" for name in ("traced", "span", "get_trace_id")}
 _LETTERS = _from("dead_letters", "DeadLetterQueue get_dead_letter_queue run_retry_daemon")
 _HANDLERS = _from("handlers", "HandlerBase HandlerStats BaseEventHandler EventSubscriptionMixin")
-_RESILIENCE = _from("handlers", "make_handlers_resilient resilient_handler HandlerStats")
+_RESILIENCE = _from(
+    "handlers", "make_handlers_resilient resilient_handler ResilientHandlerConfig CircuitOpen HandlerStats"
+)
 _LEVELS = _from("levels", "BackpressureLevel QueueType TaskType BoardType")
 _HEALTH = _from("health", "HealthCheckResult CoordinatorStatus CoordinatorProtocol DaemonProtocol")
 _HELPER = _from("health", "HealthCheckHelper HealthCheckResult CoordinatorStatus")

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -9,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ringrift.bus.delivery import attempt, attempt_plain
-from ringrift.compat.ambient import ambient
+from ringrift.compat.ambient import Embedded, ambient
 from ringrift.compat.callbacks import running_loop
 from ringrift.compat.configuring import get_config
 from ringrift.compat.events import get_router
@@ -19,12 +20,15 @@ from ringrift.kernel.errors import Backpressure, SupervisionError
 from ringrift.threads import Threads
 
 T = TypeVar("T")
-KEPT = "bridge"
+KEPT, CLOSES = "bridge", "bridge.closes"
 WAITING_MAX = 1000
 """Calls that may be under way or wait for a thread; one more gets Backpressure."""
 CALL_SECONDS_MAX = 600.0
 SHUTDOWN_SECONDS_MAX = 10.0
+CLOSE_SECONDS_MAX = 5.0
+"""How long the node waits for the bridge when it closes: less than a program waits for its node."""
 BRIDGES_MAX = 100
+log = logging.getLogger(__name__)
 
 
 class BridgeClosed(SupervisionError):
@@ -195,11 +199,20 @@ async def _closed(close: Callable[[], Any] | None) -> None:
 
 def get_bridge_manager() -> AsyncBridgeManager:
     """The bridge of this program, for as long as its node is open; another one if it was shut down."""
-    kept = ambient.node().kept
-    found: AsyncBridgeManager = kept.get(KEPT) or kept.setdefault(KEPT, AsyncBridgeManager())
+    node = ambient.node()
+    if node.kept.setdefault(CLOSES, mine := object()) is mine:
+        node.stack.push_async_callback(_close_kept, node)
+    found: AsyncBridgeManager = node.kept.get(KEPT) or node.kept.setdefault(KEPT, AsyncBridgeManager())
     if found.is_closed:
-        found = kept[KEPT] = AsyncBridgeManager()
+        found = node.kept[KEPT] = AsyncBridgeManager()
     return found
+
+
+async def _close_kept(node: Embedded) -> None:
+    """The node closes: so does its bridge, whose threads would go on for ever."""
+    found: AsyncBridgeManager | None = node.kept.get(KEPT)
+    if found is not None and not await found.shutdown(CLOSE_SECONDS_MAX):
+        log.warning("calls over the bridge are still under way, or what was registered on it did not close")
 
 
 def get_integration_status() -> dict[str, Any]:

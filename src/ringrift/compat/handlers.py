@@ -1,15 +1,19 @@
 """Classes and wrappers of the documents for those who listen: bases to inherit from, and boundaries for what fails."""
 
+import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
 from ringrift.bus.delivery import attempt, attempt_plain
+from ringrift.compat.circuits import CircuitBreaker, CircuitState
 from ringrift.compat.events import get_router
 from ringrift.compat.router_event import RouterEvent, name_of
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.errors import DeliveryError
 
 HANDLER_PREFIX = "_on_"
 NAMES_MAX = 1000
@@ -26,6 +30,8 @@ class HandlerStats:
     error_count: int = 0
     last_error: str = ""
     errors_by_type: dict[str, int] = field(default_factory=dict)
+    refused_count: int = 0
+    """Events for which the handler was not called, because its circuit was open."""
 
     @property
     def success_rate(self) -> float:
@@ -122,33 +128,118 @@ class HandlerBase(EventSubscriptionMixin):
 BaseEventHandler = HandlerBase
 
 
-def resilient_handler(call: Callable[..., Any], stats: HandlerStats | None = None) -> Callable[..., Any]:
-    """*call*, which now never raises: what goes wrong is counted in *stats* and written into the log."""
-    name, counts = getattr(call, "__qualname__", repr(call)), stats or HandlerStats()
+@dataclass(frozen=True)
+class ResilientHandlerConfig:
+    """How long a handler may take, and when it is left alone for a while.
 
-    def note(wrong: Exception | None) -> None:
-        counts.note(name, wrong)
-        if wrong is not None:
-            log.error("%s failed", name, exc_info=wrong)
+    How often what failed is tried again is no matter of a handler: it is a letter, and ``bus.redelivery`` says it.
+    """
+
+    timeout_seconds: float = 30.0
+    """For async handlers; a plain one runs in a thread, which cannot be stopped."""
+    max_consecutive_failures: int = 5
+    """Failures in a row at which it is not called any more …"""
+    reset_seconds: float = 60.0
+    """… for so long; then one event shows whether it is well again."""
+
+
+class CircuitOpen(DeliveryError):
+    """A handler has failed too often in a row and is not called for a while: the event is a letter until then."""
+
+    def __init__(self, name: str, seconds: float, error: str) -> None:
+        self.name, self.seconds, self.error = name, seconds, error
+        super().__init__(f"{name} is not called for another {seconds:.0f} s: {error}")
+
+
+class Boundary:
+    """What stands around one handler: counts what comes of it, and opens its circuit."""
+
+    def __init__(self, name: str, config: ResilientHandlerConfig, stats: HandlerStats, breaker: CircuitBreaker) -> None:
+        self.name, self.config, self.stats, self.breaker = name, config, stats, breaker
+        self._told = False
+
+    def enter(self) -> None:
+        """Raise CircuitOpen, and count it, if the handler is not to be called now."""
+        if not self.breaker.can_execute(self.name):
+            left, last = self.breaker.seconds_left(self.name), self.breaker.last_error(self.name)
+            self.stats.refused_count += 1
+            raise CircuitOpen(self.name, left, last)
+
+    def leave(self, wrong: Exception | None) -> None:
+        """Count one call; raises what went wrong."""
+        self.stats.note(self.name, wrong)
+        if wrong is None:
+            self.breaker.record_success(self.name)
+            self._told = False
+            return
+        self.breaker.record_failure(self.name, self.stats.last_error)
+        if not self._told and self.breaker.get_state(self.name) is CircuitState.OPEN:
+            self._told = True
+            log.error("%s fails again and again and is not called for a while", self.name, exc_info=wrong)
+        raise wrong
+
+    async def awaited(self, given: Callable[[], Awaitable[Any]]) -> None:
+        """Await what *given* returns, for as long as it may take."""
+
+        async def in_time() -> None:
+            async with asyncio.timeout(self.config.timeout_seconds):
+                await given()
+
+        try:
+            wrong = await attempt(in_time)
+        except asyncio.CancelledError:
+            self.breaker.record_undecided(self.name)
+            raise
+        self.leave(wrong)
+
+
+def resilient_handler(
+    call: Callable[..., Any], stats: HandlerStats | None = None, *, name: str = "",
+    config: ResilientHandlerConfig | None = None, clock: Clock | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """*call* behind a boundary: it has a time limit and a circuit, and *stats* counts what comes of it.
+
+    What goes wrong is counted and raised.  On the bus it hurts nobody else there: it is a letter of this handler, tried
+    again with growing pauses, which is the retry; to swallow it would lose the event and call the handler healthy.
+    """
+    limits = config or ResilientHandlerConfig()
+    breaker = CircuitBreaker(limits.max_consecutive_failures, limits.reset_seconds, clock=clock)
+    own = name or getattr(call, "__qualname__", repr(call))
+    boundary = Boundary(own, limits, stats or HandlerStats(), breaker)
 
     @wraps(call)
     def plain(*args: Any) -> Any:
+        boundary.enter()
         found, wrong = attempt_plain(call, *args)
-        note(wrong)
+        if wrong is None and inspect.isawaitable(found):
+            return boundary.awaited(lambda: found)
+        boundary.leave(wrong)
         return found
 
     @wraps(call)
     async def bounded(*args: Any) -> None:
-        note(await attempt(call, *args))
+        boundary.enter()
+        await boundary.awaited(lambda: call(*args))
 
     wrapped: Any = bounded if inspect.iscoroutinefunction(call) else plain
-    wrapped.stats = counts
+    wrapped.stats, wrapped.breaker = boundary.stats, breaker
     return wrapped  # type: ignore[no-any-return]  # one of the two above
 
 
-def make_handlers_resilient(owner: object, prefix: str = HANDLER_PREFIX) -> list[str]:
-    """Wrap every method of *owner* whose name begins with *prefix*; their names."""
-    names = [name for name in dir(type(owner)) if name.startswith(prefix) and callable(getattr(owner, name))]
-    for name in names:
-        setattr(owner, name, resilient_handler(getattr(owner, name)))
-    return names
+def make_handlers_resilient(
+    owner: object, name: str = "", prefix: str = HANDLER_PREFIX, config: ResilientHandlerConfig | None = None
+) -> dict[str, Callable[..., Any]]:
+    """Put every method of *owner* whose name begins with *prefix* behind a boundary of its own; these, by their names.
+
+    *name* is what *owner* is called in errors and counts.
+    """
+    own = name or type(owner).__name__
+    found = {one: getattr(owner, one) for one in dir(type(owner)) if one.startswith(prefix)}
+    made = {
+        one: resilient_handler(call, name=f"{own}.{one}", config=config)
+        for one, call in found.items()
+        if callable(call)
+    }
+    for one, call in made.items():
+        setattr(owner, one, call)
+    return made

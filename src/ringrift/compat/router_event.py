@@ -1,6 +1,7 @@
 """RouterEvent: an event as the documents describe it, made from an envelope of ours."""
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any
@@ -13,7 +14,7 @@ from ringrift.events.old_rows import WORDS
 
 
 class EventSource(StrEnum):
-    """Which of the documented views an event was given to."""
+    """Which of the documented views an event was given to; *router*: none of them, in this program."""
 
     DATA_BUS = "data_bus"
     STAGE_BUS = "stage_bus"
@@ -78,16 +79,22 @@ def payload_of(event: Event, body: bytes, name: str = "") -> dict[str, Any]:
     return {name: value for name, value in (theirs | ours | said).items() if name != _TAG}
 
 
-def told(event: Event | Unknown, envelope: Envelope, asked: str | None = None) -> RouterEvent:
-    """*envelope* in the documented shape, under the name that was *asked* for if it answers to it."""
+def told(
+    event: Event | Unknown, envelope: Envelope, asked: str | None = None, origin: EventSource | None = None
+) -> RouterEvent:
+    """*envelope* in the documented shape, under the name that was *asked* for if it answers to it.
+
+    Without an *origin* it is the one that its id tells.
+    """
     if isinstance(event, Unknown):
         name, payload = old_names.canonical(event.wire_name), {}
     else:
         names = old_names.spoken(event)
         name = asked if asked in names else (names[0] if names else old_names.canonical(envelope.name))
         payload = payload_of(event, envelope.body, name)
+    origin = origin or origin_marked(envelope) or EventSource.ROUTER
     return RouterEvent(
-        event_type=name, payload=payload, timestamp=envelope.time, source=envelope.source, origin=origin_of(envelope),
+        event_type=name, payload=payload, timestamp=envelope.time, source=envelope.source, origin=origin,
         event_id=envelope.id, trace_id=envelope.trace, correlation_id=envelope.correlation,
         parent_event_id=envelope.cause, content_hash=hashlib.sha256(envelope.body).hexdigest(),
     )  # fmt: skip
@@ -98,10 +105,11 @@ def read(envelope: Envelope) -> RouterEvent:
     return told(catalog.decode(envelope.name, envelope.body), envelope)
 
 
-# Where an event may not be seen, and where it was given, travels in its id: the only part of an envelope that whoever
-# publishes may choose, and that every process sees.
-_MARKS = {EventSource.DATA_BUS: "d", EventSource.STAGE_BUS: "s"}
-_HIDDEN, _GIVEN = "-x", "-o"
+# Where an event may not be seen, and where it was given, travels at the end of its id: the only part of an envelope that
+# whoever publishes may choose, and that every process sees.
+_MARKS = {EventSource.DATA_BUS: "d", EventSource.STAGE_BUS: "s", EventSource.CROSS_PROCESS: "c"}
+_GIVEN, _HIDDEN = "--o", "--x"
+_END = re.compile(rf"(?:{_GIVEN}([dsc]))?(?:{_HIDDEN}([ds]+))?$")
 
 
 def marked(id: str, origin: EventSource, hidden: frozenset[EventSource]) -> str:
@@ -111,12 +119,17 @@ def marked(id: str, origin: EventSource, hidden: frozenset[EventSource]) -> str:
     return f"{id}{given}{_HIDDEN + away if away else ''}"
 
 
-def origin_of(envelope: Envelope) -> EventSource:
-    """Which view an event was given to."""
-    mark = envelope.id.partition(_GIVEN)[2][:1]
-    return next((view for view, letter in _MARKS.items() if letter == mark), EventSource.ROUTER)
+def origin_marked(envelope: Envelope) -> EventSource | None:
+    """Which view an event was given to, if its id says so."""
+    mark = _marks(envelope)[0]
+    return next((view for view, letter in _MARKS.items() if letter == mark), None)
 
 
 def is_hidden(envelope: Envelope, view: EventSource) -> bool:
     """Whether *view* must not show the event."""
-    return view in _MARKS and _MARKS[view] in envelope.id.partition(_HIDDEN)[2]
+    return view in _MARKS and _MARKS[view] in _marks(envelope)[1]
+
+
+def _marks(envelope: Envelope) -> tuple[str, str]:
+    found = _END.search(envelope.id) if "--" in envelope.id else None
+    return (found[1] or "", found[2] or "") if found is not None else ("", "")

@@ -9,6 +9,7 @@ import pytest
 from contract.ears import home, on_a_loop
 from ringrift.compat import bridging
 from ringrift.compat.ambient import ambient
+from ringrift.compat.bootstrap import bootstrap_coordination
 from ringrift.compat.bridging import (
     AsyncBridgeManager,
     BridgeClosed,
@@ -142,6 +143,31 @@ async def test_a_shutdown_says_when_something_goes_on() -> None:
     assert (await bridge.shutdown(timeout=0.01), await other.shutdown()) == (False, False)
     go_on.set()
     assert await running
+
+
+def threads() -> set[str]:
+    """The threads of ours that live."""
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("ringrift-")}
+
+
+def test_the_end_of_the_node_ends_its_bridges() -> None:
+    """Every thread that the node of a program has begun ends with it, also those of a bridge that came later."""
+    closed: list[str] = []
+    get_bridge_manager().register_bridge("first", None, lambda: closed.append("first"))
+    asyncio.run(get_bridge_manager().shutdown())
+    second = get_bridge_manager()
+    second.register_bridge("second", None, lambda: closed.append("second"))
+    asyncio.run(second.run_sync(threading.get_ident))
+    get_router().subscribe("EVENT_A", print)
+    get_router().publish_sync("EVENT_A", {"n": 1})
+    bootstrap_coordination()
+    assert {name.rstrip("-0123456789") for name in threads()} >= {"ringrift-ambient", "ringrift-bridge"}
+    ambient.shutdown()
+
+    assert second.is_closed
+    assert closed == ["first", "second"]
+    asyncio.run(wait_until(lambda: not threads()))
+    assert get_bridge_manager() is not second
 
 
 def test_the_buses_are_one() -> None:
