@@ -1,17 +1,18 @@
 """Daemon types: the documented enumerations and shapes around daemons, and the twelve values of a manager."""
 
 from dataclasses import dataclass
-from enum import EnumMeta, StrEnum
+from enum import StrEnum
 from typing import Any
 
 from ringrift.compat.daemon_duties import DUTIES
+from ringrift.compat.declaring import Declaring, declared
 from ringrift.kernel.errors import SettingsError
 from ringrift.kernel.health import Status
 from ringrift.kernel.ids import check_name
 from ringrift.supervision.report import DaemonReport
 from ringrift.supervision.spec import LOOK_SECONDS_MIN, Restart
 
-DECLARED_MAX = 10_000
+RESTARTS_MAX = 10_000
 RESTART_WINDOW_SECONDS = 3600.0
 """A daemon that has worked so long since its last failure has a clean record."""
 RESTART_PAUSE_SECONDS_MAX = 30.0
@@ -19,16 +20,7 @@ RESTART_PAUSE_SECONDS_MAX = 30.0
 _SECONDS_MAX = 86_400.0
 
 
-class _Named(EnumMeta):
-    """Finds declared members, and says how to make the one that somebody asks for in vain."""
-
-    def __getattr__(cls, name: str) -> Any:
-        if not name.startswith("_") and name in cls.__members__:
-            return cls.__members__[name]
-        raise AttributeError(f"{cls.__name__} has no member {name!r}; {cls.__name__}.declare({name!r}) makes one")
-
-
-class DaemonType(StrEnum, metaclass=_Named):
+class DaemonType(StrEnum, metaclass=Declaring):
     """Every daemon that the documents and the earlier system name, and ours."""
 
     _ignore_ = ["word", "members"]
@@ -43,15 +35,7 @@ class DaemonType(StrEnum, metaclass=_Named):
     @classmethod
     def declare(cls, name: str) -> "DaemonType":
         """The member *name*, which is made if there is none: a daemon of your own.  Raises InvalidId."""
-        known = cls.__members__.get(check_name("daemon", name).upper())
-        if known is not None:
-            return known
-        assert len(cls.__members__) < DECLARED_MAX, "declare kinds of daemon, not daemons"
-        member = str.__new__(cls, name.lower())
-        member._name_, member._value_ = name.upper(), name.lower()
-        cls._member_map_[member._name_] = cls._value2member_map_[member._value_] = member
-        cls._member_names_.append(member._name_)
-        return member
+        return declared(cls, check_name("daemon", name))
 
 
 class DaemonState(StrEnum):
@@ -144,7 +128,7 @@ class DaemonManagerConfig:
             value, least = getattr(self, name), LOOK_SECONDS_MIN if "interval" in name else 0.0
             if not least <= value <= _SECONDS_MAX:
                 raise SettingsError(name, value, f"must lie between {least:g} and {_SECONDS_MAX:g}")
-        if not 0 <= self.max_restart_attempts <= DECLARED_MAX:
+        if not 0 <= self.max_restart_attempts <= RESTARTS_MAX:
             raise SettingsError("max_restart_attempts", self.max_restart_attempts, "must not be negative")
 
     def restart(self, times: int | None = None, *, again: bool = True) -> Restart:

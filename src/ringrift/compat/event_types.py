@@ -1,12 +1,12 @@
 """Event types: the documented enumerations of event names, made from the table of old names."""
 
-from enum import EnumMeta, StrEnum
+from enum import StrEnum
 from typing import Any
 
+from ringrift.compat.declaring import Declaring, declared
 from ringrift.events import old_names
 from ringrift.kernel.ids import check_name
 
-DECLARED_MAX = 10_000
 # Where the value of a documented member is not its name in lower case.
 VALUES = {
     "NEW_GAMES_AVAILABLE": "new_games",
@@ -23,15 +23,11 @@ STAGES = """
 """
 
 
-class _AnySpelling(EnumMeta):
+class _AnySpelling(Declaring):
     """Finds a member under every spelling that the table of old names knows."""
 
-    def __getattr__(cls, name: str) -> Any:
-        if not name.startswith("_"):
-            found = cls.__members__.get(old_names.canonical(name))
-            if found is not None:
-                return found
-        raise AttributeError(f"{cls.__name__} has no member {name!r}; {cls.__name__}.declare({name!r}) makes one")
+    def _called_(cls, name: str) -> str:
+        return old_names.canonical(name)
 
 
 class DataEventType(StrEnum, metaclass=_AnySpelling):
@@ -49,15 +45,7 @@ class DataEventType(StrEnum, metaclass=_AnySpelling):
     @classmethod
     def declare(cls, name: str) -> "DataEventType":
         """The member *name*, which is made if there is none: an event of your own.  Raises InvalidId."""
-        known = cls.__members__.get(old_names.canonical(check_name("event", name)))
-        if known is not None:
-            return known
-        assert len(cls.__members__) < DECLARED_MAX, "declare event names, not events"
-        member = str.__new__(cls, name.lower())
-        member._name_, member._value_ = name.upper(), name.lower()
-        cls._member_map_[member._name_] = cls._value2member_map_[member._value_] = member
-        cls._member_names_.append(member._name_)
-        return member
+        return declared(cls, check_name("event", name))
 
 
 class StageEvent(StrEnum, metaclass=_AnySpelling):
