@@ -145,14 +145,14 @@ async def test_a_shutdown_says_when_something_goes_on() -> None:
     assert await running
 
 
-def threads() -> set[str]:
+def threads() -> set[threading.Thread]:
     """The threads of ours that live."""
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("ringrift-")}
+    return {thread for thread in threading.enumerate() if thread.name.startswith("ringrift-")}
 
 
 def test_the_end_of_the_node_ends_its_bridges() -> None:
     """Every thread that the node of a program has begun ends with it, also those of a bridge that came later."""
-    closed: list[str] = []
+    before, closed = threads(), list[str]()
     get_bridge_manager().register_bridge("first", None, lambda: closed.append("first"))
     asyncio.run(get_bridge_manager().shutdown())
     second = get_bridge_manager()
@@ -161,12 +161,13 @@ def test_the_end_of_the_node_ends_its_bridges() -> None:
     get_router().subscribe("EVENT_A", print)
     get_router().publish_sync("EVENT_A", {"n": 1})
     bootstrap_coordination()
-    assert {name.rstrip("-0123456789") for name in threads()} >= {"ringrift-ambient", "ringrift-bridge"}
+    begun = threads() - before
+    assert {thread.name for thread in begun} >= {"ringrift-ambient", "ringrift-bridge-1", "ringrift-callback-1"}
     ambient.shutdown()
 
     assert second.is_closed
     assert closed == ["first", "second"]
-    asyncio.run(wait_until(lambda: not threads()))
+    asyncio.run(wait_until(lambda: not begun & threads()))
     assert get_bridge_manager() is not second
 
 
