@@ -61,9 +61,13 @@ class Router:
         """Say *event* to those who listen in this process, now, past the log.  Only for events of that scope."""
         assert event.SCOPE == "memory", f"{event.name()} belongs into the log"
         envelope = self._scribe.seal(event, b"", id=id, source=source)
+        self.relay(event, envelope)
+        return envelope
+
+    def relay(self, event: Event, envelope: Envelope) -> None:
+        """Say to those who listen to this router what was told past the log, here or by another of this process."""
         self.published[envelope.name] += 1
         self._fanout.tell(event, envelope)
-        return envelope
 
     async def admit(self, name: str, raw: bytes, *, id: str | None = None, source: str = "") -> Envelope:
         """Publish an event that comes from outside, as bytes, which are kept as they came.

@@ -6,8 +6,10 @@ node: the coordinator of its home if nobody else is, else a guest under a name o
 
 import asyncio
 import logging
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -15,6 +17,8 @@ from ringrift.cli import preset
 from ringrift.cli.environment import effective
 from ringrift.compat.ambient import Embedded
 from ringrift.daemons import COORDINATES, DAEMONS
+from ringrift.events import catalog
+from ringrift.events.base import Envelope, Event
 from ringrift.events.pipeline import Opened
 from ringrift.harness import Member, settings_of
 from ringrift.kernel.errors import NotLeader
@@ -31,6 +35,7 @@ ALWAYS = ("beat", "elect", "obey")
 WORKS = "work"
 """The daemon that does jobs."""
 ID_CHARACTERS_MAX = 50
+_FLEETING = tuple(event for event in catalog.EVENTS if event.SCOPE == "memory")
 log = logging.getLogger(__name__)
 
 
@@ -106,9 +111,19 @@ async def _open(node: Embedded) -> Node:
         opened = Node.open(own, node.clock, rng, store=node.store, begin=ALWAYS, leads=leads)
         whole = await stack.enter_async_context(opened)
         whole.runner.kinds = KINDS[settings.node.profile]
+        whole.router.subscribe(_FLEETING, _relayed_to(node), name="ambient")
         whole.supervisor.broken.add_done_callback(_complain)
         node.kept[KEPT] = whole, await node.stack.enter_async_context(stack.pop_all())
     return whole
+
+
+def _relayed_to(node: Embedded) -> Callable[[Event, Envelope], Coroutine[Any, Any, None]]:
+    """What skips the log reaches those who listen to the bus of the program too."""
+
+    async def relay(event: Event, envelope: Envelope) -> None:
+        node.router.relay(event, envelope)
+
+    return relay
 
 
 async def _lead(node: Embedded, stack: AsyncExitStack) -> bool:

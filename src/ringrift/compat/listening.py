@@ -12,7 +12,9 @@ from ringrift.bus.subscription import Subscription, awaited
 from ringrift.bus.wants import Wants, wants
 from ringrift.compat.ambient import Embedded, ambient, tidy
 from ringrift.compat.callbacks import HomeClosed, called_at_home, reader_name, running_loop
+from ringrift.compat.figures import Figures
 from ringrift.compat.router_event import EventSource, RouterEvent, is_hidden, told
+from ringrift.compat.voice import Voice
 from ringrift.events import catalog
 from ringrift.events.alert import Raised
 from ringrift.events.base import Envelope, Event
@@ -62,6 +64,7 @@ class Listeners:
         """Call the callback of *key* from now on; once for an event, however often it is added."""
         if key in self._all:
             return
+        Figures.of(self._node)  # they begin with the first who listens or says something
         if len(self._all) >= LISTENERS_MAX:
             raise InputError(f"{LISTENERS_MAX} callbacks listen already")
         asked = key[1]
@@ -80,11 +83,9 @@ class Listeners:
         router, fast = self._node.router, _FLEETING if wanted.names is None else _FLEETING & wanted.names
         router.handle(asked, listener.call, name=listener.reader)
         if fast:
-            listener.fleeting = router.subscribe(
-                lambda event, envelope: event.SCOPE == "memory" and wanted.has(event, envelope),
-                lambda event, envelope: listener.call(event, envelope, ""),
-                name=listener.reader,
-            )
+            # By class and not by a predicate: nobody must think that it listens to everything.
+            classes = [event for event in catalog.EVENTS if event.name() in fast]
+            listener.fleeting = router.subscribe(classes, _asked_for(listener), name=listener.reader)
 
     def _free_name(self, key: Key) -> str:
         view, asked, callback = key
@@ -104,7 +105,7 @@ class Listeners:
     def _call_of(
         self, key: Key, wanted: Wants, home: asyncio.AbstractEventLoop | None
     ) -> Callable[[Event, Envelope, str], Any]:
-        view, asked, callback = key
+        (view, asked, callback), voice = key, Voice.of(self._node)
         travelled = called_at_home(callback, home, self._node)
         call = travelled if travelled is not callback else awaited(callback, self._node.threads)
 
@@ -112,7 +113,7 @@ class Listeners:
             if is_hidden(envelope, view):
                 return
             try:
-                await call(told(event, envelope, asked))
+                await call(told(event, envelope, asked, voice.origin_of(envelope)))
             except HomeClosed as closed:
                 ambient.post(self._orphaned(key, closed))
             except BaseException:
@@ -158,6 +159,16 @@ class Listeners:
         self._telling.discard(task)
         if not task.cancelled() and (wrong := task.result()) is not None:
             log.warning("a callback failed on an event of this process", exc_info=wrong)
+
+
+def _asked_for(listener: Listener) -> Callable[[Event, Envelope], Any]:
+    """The call of *listener* for those of an event class that it wants."""
+
+    async def call(event: Event, envelope: Envelope) -> None:
+        if listener.wants.has(event, envelope):
+            await listener.call(event, envelope, "")
+
+    return call
 
 
 def listen(event_type: str | None, callback: Callback, view: EventSource) -> None:

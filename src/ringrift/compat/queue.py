@@ -4,14 +4,21 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
+from ringrift.bus.wants import wants
 from ringrift.compat.ambient import Embedded, ambient
-from ringrift.compat.events import get_router
-from ringrift.compat.router_event import RouterEvent, name_of, read
+from ringrift.compat.events import LOOKED_MAX, EventRouter, heard
+from ringrift.compat.router_event import EventSource, RouterEvent, name_of
+from ringrift.compat.voice import Voice
 from ringrift.kernel.errors import UnknownName
 from ringrift.kernel.ids import check_name
 
-POLLED_MAX = 1000
-"""Events behind its place that one poll looks at."""
+POLLED_AT_ONCE = 1000
+
+
+class _View(EventRouter):
+    """The router for what is given to the queue."""
+
+    view = EventSource.CROSS_PROCESS
 
 
 class CrossProcessEventQueue:
@@ -19,7 +26,7 @@ class CrossProcessEventQueue:
 
     def publish(self, event_type: object, payload: Mapping[str, Any] | None = None, source: str = "") -> str:
         """Publish and wait until it is durable; the id of the event."""
-        return get_router().publish_sync(event_type, payload, source).event_id
+        return _view().publish_sync(event_type, payload, source).event_id
 
     def subscribe(self, subscriber_id: str) -> None:
         """Keep what comes from now on for *subscriber_id*; one that is known stays where it is."""
@@ -50,13 +57,21 @@ async def _forget(node: Embedded, subscriber: str) -> None:
 
 
 async def _poll(node: Embedded, subscriber: str, names: frozenset[str], limit: int) -> list[RouterEvent]:
+    voice, wanted = Voice.of(node), wants(names or None)
+    found: list[RouterEvent] = []
+    looked = 0
     async with node.store.read() as view:
         places = await view.places()
         if subscriber not in places:
             raise UnknownName("subscriber", subscriber, places)
-        envelopes = await view.read(places[subscriber], POLLED_MAX)
-    events = [read(envelope) for envelope in envelopes]
-    return [event for event in events if not names or event.event_type in names][:limit]
+        place = places[subscriber]
+        while len(found) < limit and looked < LOOKED_MAX:
+            page = await view.read(place, POLLED_AT_ONCE, wanted.names or ())
+            if not page:
+                break
+            found += heard(page, wanted, names, voice)
+            place, looked = page[-1].position, looked + len(page)
+    return found[:limit]
 
 
 async def _acknowledge(node: Embedded, subscriber: str, event_id: str) -> None:
@@ -69,6 +84,11 @@ async def _acknowledge(node: Embedded, subscriber: str, event_id: str) -> None:
             raise UnknownName("event", event_id)
         if found[0].position > places[subscriber]:
             await tx.advance(subscriber, places[subscriber], found[0].position)
+
+
+@cache
+def _view() -> _View:
+    return _View()
 
 
 @cache

@@ -105,8 +105,8 @@ def read(envelope: Envelope) -> RouterEvent:
     return told(catalog.decode(envelope.name, envelope.body), envelope)
 
 
-# Where an event may not be seen, and where it was given, travels at the end of its id: the only part of an envelope that
-# whoever publishes may choose, and that every process sees.
+# Where an event may not be seen, and where it was given, travels at the end of its id: the only part of an envelope
+# that whoever publishes may choose, and that every process sees.
 _MARKS = {EventSource.DATA_BUS: "d", EventSource.STAGE_BUS: "s", EventSource.CROSS_PROCESS: "c"}
 _GIVEN, _HIDDEN = "--o", "--x"
 _END = re.compile(rf"(?:{_GIVEN}([dsc]))?(?:{_HIDDEN}([ds]+))?$")
