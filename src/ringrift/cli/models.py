@@ -106,7 +106,7 @@ async def take_in(store: Store, options: argparse.Namespace, settings: Settings)
     """Turn a file that comes from elsewhere into a model that can be put up, once."""
     if options.variant is None:
         raise InputError("of which variant?  ringrift models import FILE --variant NAME")
-    data = _read(Path(_named(options)))
+    data = model_bytes(Path(_named(options)))
     node = await _keeper(store, settings)
     file = Folder(node.address).put(data)
     async with store.begin() as tx:
@@ -149,8 +149,8 @@ def _hand(settings: Settings) -> Hand:
     return Hand(scribe=by_hand(settings.node.id), ids=Ids(clock, SystemRandom()), now=clock.now())
 
 
-def _read(path: Path) -> bytes:
-    """What the file holds.  Raises InputError unless it is one and of a size that a model can have."""
+def model_bytes(path: Path) -> bytes:
+    """What the file at *path* holds.  Raises InputError unless it is one and of a size that a model can have."""
     try:
         if not path.is_file():
             raise InputError(f"{path} is no file")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ringrift.cli.awaited import follow
+from ringrift.cli.models import model_bytes
 from ringrift.compat import hosting
 from ringrift.compat.ambient import Embedded
 from ringrift.compat.stages import workload_of
@@ -20,7 +21,6 @@ from ringrift.pipeline.byhand import Asked, Hand
 from ringrift.pipeline.records import load
 from ringrift.sync import ledger
 
-FILE_BYTES_MAX = 512 * 1024 * 1024
 OPEN_SECONDS_MAX, LOOK_SECONDS = 10.0, 0.1
 DUTIES = ("pipeline", "work", "rescue")
 
@@ -31,7 +31,7 @@ async def model_of(node: Embedded, payload: dict[str, Any]) -> str:
     Raises InputError or InvalidId for what cannot even be tried, JobFailed for a file that is no model.
     """
     variant = str(variants.parse(str(payload.get("config_key") or payload.get("config") or "")))
-    data = _read(Path(payload["model_path"]))
+    data = model_bytes(Path(payload["model_path"]))
     whole = await hosting.duties(node, *DUTIES)
     await _opened(node, whole, variant)
     [file] = await whole.blobs.put([data])
@@ -72,10 +72,3 @@ async def _opened(node: Embedded, whole: Node, variant: str) -> None:
             await node.router.publish_many([opening], source="taking_in")
         await node.store.wait(position, LOOK_SECONDS)
     raise InputError(f"the line of {variant} was not opened within {OPEN_SECONDS_MAX:g} s")
-
-
-def _read(path: Path) -> bytes:
-    size = path.stat().st_size
-    if not 0 < size <= FILE_BYTES_MAX:
-        raise InputError(f"{path} has {size} bytes; a model has 1 … {FILE_BYTES_MAX}")
-    return path.read_bytes()

@@ -1,24 +1,16 @@
 """The documented daemon classes are views of daemons that are there."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from contract.ears import home
 from ringrift.compat import daemon_views
-from ringrift.compat.ambient import ambient
 from ringrift.compat.daemon_duties import DUTIES
 from ringrift.compat.daemon_manager import get_daemon_manager
 from ringrift.compat.daemon_views import CLASSES, DaemonView
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of its own for the ambient node."""
-    monkeypatch.setenv("RINGRIFT_HOME", str(tmp_path))
-    yield tmp_path
-    ambient.shutdown()
+__all__ = ["home"]
 
 
 @pytest.mark.parametrize("name", sorted(CLASSES))

@@ -1,10 +1,8 @@
 """The facade does what its parts do, and the registry knows every coordinator and how it is."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
+from contract.ears import home
 from ringrift.compat.ambient import ambient
 from ringrift.compat.coordinators import COORDINATOR_REGISTRY
 from ringrift.compat.daemon_types import DaemonType
@@ -13,13 +11,7 @@ from ringrift.compat.tasks import get_coordinator
 from ringrift.compat.together import get_coordination_facade, get_unified_registry
 from ringrift.kernel.errors import IdConflict, LimitReached, UnknownName
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of its own for the ambient node."""
-    monkeypatch.setenv("RINGRIFT_HOME", str(tmp_path))
-    yield tmp_path
-    ambient.shutdown()
+__all__ = ["home"]
 
 
 class Own:
