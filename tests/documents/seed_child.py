@@ -28,6 +28,15 @@ event = RouterEvent(event_type="training.completed", payload={"config": "hex8_2p
 payload, config_key, node_id = {"config": "hex8_2p"}, "hex8_2p", "node-1"
 heard = []
 def recent(name): return get_router().get_recent_events(event_type=name)
+from app.coordination.coordination_bootstrap import get_bootstrap_status as booted
+from app.coordination.event_router import EventSource as Sources, RouterEvent as Routed
+from app.coordination.protocols import HealthCheckResult as Checked
+def fields(kind): return set(kind.__dataclass_fields__)
+async def said(name):
+    while not recent(name): await asyncio.sleep(0.02)
+async def yours():
+    await get_router().publish("YOUR_EVENT", {"n": 1})
+    while not heard: await asyncio.sleep(0.02)
 async def copied():
     await setup_pipeline()
     await get_router().publish("DATA_SYNC_COMPLETED", {"games_synced": 150})
@@ -46,10 +55,11 @@ self = Own()
 # The duty of these is to run until they are cancelled.
 UNTIL_CANCELLED = frozenset({"000.3", "001.7"})
 # What a block only defines is called, and ended after its time where its duty is to go on.
-CALLED = {"002.31": "main()", "002.32": "copied()"}
+CALLED = {"002.31": "main()", "002.32": "copied()", "004.2": "said('TRAINING_STARTED')", "004.5": "yours()"}
 # What must hold after a block, besides that it ran.
 EFFECTS: dict[str, str] = {
     "000.1": "'event_coordinator' in status['_instances'] and health['status'] == 'healthy'",
+    "000.2": "booted()['auto_trigger_pipeline'] is True",
     "000.3": "set(stats) >= {'pending', 'recovered'}",
     "000.4": "set(health) >= {'overall_health', 'status', 'coordinators', 'issues', 'handler_health'}",
     "000.5": "isinstance(level, BackpressureLevel)",
@@ -58,10 +68,12 @@ EFFECTS: dict[str, str] = {
     "000.8": "task_id == 'selfplay-001' and [one.task_id for one in coordinator.get_tasks()] == [task_id]",
     "001.1": "bus.get_history('training.completed')[-1].payload == {'config': 'hex8_2p'}",
     "001.2": "get_router().get_recent_events()[-1].source == 'training_daemon'",
+    "001.3": "[one.type for one in router.get_recent_events()][-1:] == ['TRAINING_COMPLETED']",
     "001.4": "(result.success, result.stage, result.iteration) == (False, 'data_sync', 1) and 'wait' in result.error",
     "001.5": "cb.get_status()['circuits']['training']['failures'] == 1 and cb.can_execute()",
     "001.8": "UnifiedEventCoordinator.get_instance() is get_event_coordinator()",
     "001.7": "adapter.daemon_type is DaemonType.DISTILLATION and not adapter.holds_role",
+    "002.1": "DaemonManager.get_instance() is get_daemon_manager() and DaemonType('auto_sync') is DaemonType.AUTO_SYNC",
     "002.2": "manager is get_daemon_manager()",
     "002.3": "success and manager.is_running(DaemonType.DATA_PIPELINE) and manager.is_running(DaemonType.AUTO_SYNC)",
     "002.4": "success and not any(manager.is_running(one) for one in (DaemonType.AUTO_SYNC, DaemonType.DATA_PIPELINE))",
@@ -69,15 +81,26 @@ EFFECTS: dict[str, str] = {
     "002.6": "DaemonType.MY_DAEMON in manager.get_status() and not manager.is_running(DaemonType.MY_DAEMON)",
     "002.7": "not manager.is_permanently_failed(DaemonType.SOME_DAEMON)",
     "002.8": "manager is not get_daemon_manager() and manager.config == DaemonManagerConfig()",
+    "002.9": "get_router().subscribe and not has_subscribers('NOBODY_LISTENS')",
     "002.10": "event.event_type == 'CUSTOM_EVENT' and recent('CUSTOM_EVENT')[0].payload == {'data': 'value'}",
     "002.11": "get_router().get_recent_events()[-1].source == 'trainer'",
     "002.12": "not router.unsubscribe('TRAINING_COMPLETED', on_training_complete)",
+    "002.13": "fields(RouterEvent) <= fields(Routed)",
+    "002.14": "{one.name: one.value for one in EventSource} == {one.name: one.value for one in Sources}",
+    "002.15": "has_subscribers('TRAINING_COMPLETED') and has_subscribers(DataEventType.TRAINING_COMPLETED)",
     "002.16": "set(stats) >= {'events_routed', 'events_by_source', 'duplicates_prevented'} and len(history) > 0",
     "002.31": "all(get_daemon_manager().is_running(one) for one in ('event_router', 'data_pipeline', 'auto_sync'))",
     "002.32": "recent('EXPORT_TRIGGERED')[0].payload == {'threshold_met': True}",
+    "004.2": "recent('TRAINING_STARTED')[-1].payload == payload",
     "004.4": "status.is_running and status.duty == 'replicate'",
+    "002.24": "COORDINATOR_REGISTRY['task_coordinator'].layer == 1",
     "002.25": "get_bootstrap_status()['coordinators']['leadership_coordinator']['status'] == 'disabled'",
+    "002.26": "status['initialized'] and not status['errors'] and len(status['coordinators']) > 25",
+    "002.27": "not get_bootstrap_status()['initialized']",
+    "002.28": "fields(HealthCheckResult) <= fields(Checked)",
+    "002.29": "MyDaemon.health_check(self).status is CoordinatorStatus.RUNNING and MyDaemon.health_check(self)",
     "002.30": "is_ok is True and 'queue depth 0' in msg",
+    "004.5": "[one.payload for one in heard] == [{'n': 1}]",
     "004.7": "health.node_id == node_id and not health and health.state == 'unknown'",
 }
 
