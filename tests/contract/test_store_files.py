@@ -1,6 +1,7 @@
 """The file below a store: which schema it has, where it may lie, and who may read it."""
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from contract.engines import Engine, append, logged
 from contract.stage import Stage
 from ringrift.kernel.errors import SchemaTooNew
 from ringrift.store.ports import Store
-from ringrift.store.sqlite.connect import MIGRATIONS
+from ringrift.store.sqlite.connect import MIGRATIONS, connect
 from ringrift.store.sqlite.files import NETWORK_FILESYSTEMS, filesystem
 
 
@@ -165,3 +166,21 @@ def test_a_store_on_a_network_disk_is_refused(
     assert said.startswith("UnsafeFilesystem")
     assert "nfs4" in said
     assert list(share.iterdir()) == []
+
+
+def test_a_store_is_opened_while_another_process_brings_its_log_back(tmp_path: Path) -> None:
+    """In the middle of that the first page tells of pages that are not in the file yet: it is whole all the same."""
+    whole, caught = tmp_path / "whole.db", tmp_path / "caught.db"
+    writer = connect(whole)
+    writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    writer.execute("INSERT INTO records (kind, id, body) VALUES ('a', 'b', zeroblob(100000))")
+    body = bytearray(whole.read_bytes())
+    assert body[24:28] == body[92:96], "the number of pages counts"
+    body[28:32] = (int.from_bytes(body[28:32], "big") + 10).to_bytes(4, "big")
+    caught.write_bytes(body)
+    shutil.copy(f"{whole}-wal", f"{caught}-wal")
+
+    found = connect(caught)
+    assert found.execute("SELECT length(body) FROM records WHERE kind = 'a'").fetchall() == [(100_000,)]
+    found.close()
+    writer.close()

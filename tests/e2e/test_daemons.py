@@ -60,7 +60,8 @@ def ordered(home: Home) -> None:
     assert (code, text.strip()) == (0, "rate on a: restart is done")
     assert daemons(home)["a"]["rate"]["restarts"] == 1
 
-    assert home.run("daemons", "stop", "rate")[0] == 0
+    code, text = home.run("daemons", "stop", "rate")
+    assert (code, text.strip()) == (0, "rate on a: stop is done")
     code, text = home.run("health", "--json")
     assert code == 1
     wrong = {part["part"]: part["reason"] for part in json.loads(text)["parts"] if part["status"] == "unknown"}

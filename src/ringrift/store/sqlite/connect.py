@@ -53,6 +53,10 @@ def _prepare(file: Path) -> None:
     db = apsw.Connection(f"file:{quote(str(file.absolute()))}?immutable=1", flags=flags)
     try:
         _require_known(one(db, "PRAGMA user_version"), str(file))
+    except apsw.CorruptError:
+        # Without locks it looks so while another process brings its log back into the file: the first page tells of
+        # pages that come a moment later.  Whoever opens it with locks sees it whole, or is told that it is broken.
+        pass
     finally:
         db.close()
     file.chmod(0o600)
