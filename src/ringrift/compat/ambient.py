@@ -29,6 +29,8 @@ from ringrift.store.ports import Store
 from ringrift.threads import Threads
 
 T = TypeVar("T")
+HOST = "host"
+"""Where the whole node of a program is kept that became one."""
 PLACES_MAX = 256
 """Programs that may use one home at once."""
 LETTERS_MAX = 1
@@ -229,7 +231,7 @@ class Ambient:
             self._node = self._thread = self._stop = None
             node.loop.call_soon_threadsafe(stop.set)
             # One that became a node lets the jobs that it does end as a node would.
-            more = node.settings.work.grace_seconds + STOP_SECONDS_MAX if "host" in node.kept else 0.0
+            more = node.settings.work.grace_seconds + STOP_SECONDS_MAX if HOST in node.kept else 0.0
             thread.join(CLOSE_SECONDS_MAX + more)
 
     def is_here(self) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ringrift.cli.environment import effective
 from ringrift.compat import hosting
 from ringrift.compat.ambient import Embedded, ambient
 from ringrift.compat.coordinators import COORDINATOR_REGISTRY, FLAGS, CoordinatorSpec
@@ -65,8 +64,7 @@ async def shutdown_all_coordinators() -> None:
 async def _bootstrap(node: Embedded, disabled: Collection[str], automatic: bool | None) -> None:
     before: dict[str, Any] = node.kept.get(KEPT, {})
     if automatic is None:
-        found = effective()
-        automatic = before.get("auto_trigger_pipeline", "policy.auto" in found.origins and found.settings.policy.auto)
+        automatic = hosting.is_automatic(node)
     began = before.get("started_at") or _now(node)
     await hosting.be_automatic(node, automatic)
     whole = await hosting.host(node)

@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any
+from collections.abc import Mapping
 
+from ringrift.compat import roles
 from ringrift.compat.daemon_manager import DaemonManager
 from ringrift.compat.daemon_runners import DaemonRun
 from ringrift.compat.daemon_types import DaemonState, DaemonType
@@ -56,7 +55,7 @@ class DaemonAdapter:
         """Return once the role is ours; where there is none, at once."""
         while self.role is not None and not self.holds_role:
             self._asked = True
-            self.holds_role = await to_its_end(None, _roles("acquire_orchestrator_role"), self.role)
+            self.holds_role = await to_its_end(None, roles.acquire_orchestrator_role, self.role)
             if not self.holds_role:
                 await asyncio.sleep(self._seconds)
 
@@ -73,7 +72,7 @@ class DaemonAdapter:
                     duty.result()
                     return True
                 if self.role is not None:
-                    self.holds_role = await to_its_end(None, _roles("has_orchestrator_role"), self.role)
+                    self.holds_role = await to_its_end(None, roles.has_orchestrator_role, self.role)
             log.warning("%s has lost its role %s and stops until it gets it back", self.daemon_type.value, self.role)
             return False
         finally:
@@ -93,7 +92,7 @@ class DaemonAdapter:
         # Who was cancelled while asking may have got it.
         if self.role is not None and self._asked:
             self.holds_role = self._asked = False
-            await to_its_end(None, _roles("release_orchestrator_role"), self.role)
+            await to_its_end(None, roles.release_orchestrator_role, self.role)
 
     def health_check(self) -> HealthCheckResult:
         """How the duty is; without the role it is no failure that nothing runs here."""
@@ -140,9 +139,3 @@ def get_daemon_adapter(daemon_type: DaemonType | str, manager: DaemonManager | N
     """What runs *daemon_type*, under its role where it has one."""
     kind = DaemonType(daemon_type)
     return ADAPTERS.get(kind, DaemonAdapter)(kind, manager)
-
-
-def _roles(name: str) -> Callable[..., Any]:
-    """A function of the documented roles, looked up at first use: most daemons need none."""
-    call: Callable[..., Any] = getattr(import_module("ringrift.compat.roles"), name)
-    return call

@@ -11,6 +11,7 @@ from ringrift.compat.daemon_own import Own
 from ringrift.compat.daemon_registry import DAEMON_REGISTRY
 from ringrift.compat.daemon_types import DaemonInfo, DaemonState, DaemonType, state_of
 from ringrift.compat.hosting import hosted
+from ringrift.kernel.errors import UnknownName
 from ringrift.kernel.health import Answer, Status
 from ringrift.supervision.report import DaemonReport
 from ringrift.supervision.spec import Daemon
@@ -87,8 +88,12 @@ class Book:
     def report(self, unit: str | None) -> DaemonReport | None:
         """How a daemon of the node is; None as long as there is no such one."""
         whole = hosted(self._node)
-        reports = [] if whole is None else whole.supervisor.reports()
-        return next((one for one in reports if one.name == unit), None)
+        if whole is None or unit is None:
+            return None
+        try:
+            return whole.supervisor.report(unit)
+        except UnknownName:
+            return None
 
     def infos(self, own: Mapping[DaemonType, Own]) -> dict[DaemonType, DaemonInfo]:
         """What is known of everything that was touched, is registered, or runs."""

@@ -15,7 +15,7 @@ import msgspec
 
 from ringrift.cli import preset
 from ringrift.cli.environment import effective
-from ringrift.compat.ambient import Embedded
+from ringrift.compat.ambient import HOST, Embedded
 from ringrift.daemons import COORDINATES, DAEMONS
 from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event
@@ -29,7 +29,7 @@ from ringrift.pipeline.records import lines
 from ringrift.store.open import only_coordinator
 from ringrift.work.limits import KINDS
 
-KEPT, LOCK, AUTO = "host", "host.lock", "host.auto"
+LOCK, AUTO = "host.lock", "host.auto"
 ALWAYS = ("beat", "elect", "obey")
 """What every node does, asked or not: be seen, hold its roles, and take orders."""
 WORKS = "work"
@@ -47,7 +47,7 @@ async def host(node: Embedded) -> Node:
 
 def hosted(node: Embedded) -> Node | None:
     """The node of this program, if it has become one."""
-    found: tuple[Node, AsyncExitStack] | None = node.kept.get(KEPT)
+    found: tuple[Node, AsyncExitStack] | None = node.kept.get(HOST)
     return None if found is None else found[0]
 
 
@@ -73,7 +73,7 @@ async def be_automatic(node: Embedded, automatic: bool) -> None:
         ours = {daemon.name: daemon for daemon in DAEMONS}
         specs = [whole.supervisor.spec(report.name) for report in reports]
         changed, kinds = [spec for spec in specs if spec != ours.get(spec.name)], whole.runner.kinds
-        await node.kept.pop(KEPT)[1].aclose()
+        await node.kept.pop(HOST)[1].aclose()
         again = await _open(node)
         again.runner.kinds = kinds
         for spec in changed:
@@ -95,6 +95,21 @@ async def let_go(node: Embedded) -> None:
         await node.router.publish_many(again, source="hosting")
 
 
+def is_automatic(node: Embedded) -> bool:
+    """Whether one stage starts the next where this program runs the loop: as somebody said, else not."""
+    whole = hosted(node)
+    if whole is not None:
+        return whole.policy.auto
+    found = effective()
+    said: bool = node.kept.get(AUTO, "policy.auto" in found.origins and found.settings.policy.auto)
+    return said
+
+
+def leads(node: Embedded, whole: Node) -> bool:
+    """Whether *whole* is the coordinator of its home, and no guest: only that one has the node's own name."""
+    return whole.node_id == node.settings.node.id
+
+
 def _lock(node: Embedded) -> asyncio.Lock:
     found: asyncio.Lock = node.kept.setdefault(LOCK, asyncio.Lock())
     return found
@@ -113,7 +128,7 @@ async def _open(node: Embedded) -> Node:
         whole.runner.kinds = KINDS[settings.node.profile]
         whole.router.subscribe(_FLEETING, _relayed_to(node), name="ambient")
         whole.supervisor.broken.add_done_callback(_complain)
-        node.kept[KEPT] = whole, await node.stack.enter_async_context(stack.pop_all())
+        node.kept[HOST] = whole, await node.stack.enter_async_context(stack.pop_all())
     return whole
 
 
@@ -144,8 +159,7 @@ async def _settings(node: Embedded) -> Settings:
         known = await lines(view)
     choice = preset.choose(found, known, preset.lacking())
     settings = effective(preset=preset.of(choice.workload, 1, preset.cores())).settings
-    automatic = node.kept.get(AUTO, found.settings.policy.auto if "policy.auto" in found.origins else False)
-    policy = msgspec.structs.replace(settings.policy, auto=automatic)
+    policy = msgspec.structs.replace(settings.policy, auto=is_automatic(node))
     # What the bus was opened with stays.
     return msgspec.structs.replace(
         settings, policy=policy, store=node.settings.store, bus=node.settings.bus, node=node.settings.node

@@ -18,10 +18,9 @@ def get_system_health() -> dict[str, Any]:
     node = ambient.node()
     stats = dead_letters.get_dead_letter_queue().get_stats()
     unsettled = stats["pending"] + stats["abandoned"]
-    tries = Listeners.of(node).tries
-    rate = tries["delivered"] / tries.total() if tries else 1.0
+    tries, rate = Listeners.of(node).tries, _rate(node)
     states = get_bootstrap_status()["coordinators"]
-    parts = {EVENTS: _events(rate), LETTERS: _letters(stats), **_started(node, states)}
+    parts = _parts(node, rate, stats, states)
     overall = sum(part.points for part in parts.values()) / len(parts)
     return {
         "overall_health": overall,
@@ -33,6 +32,25 @@ def get_system_health() -> dict[str, Any]:
         "node": node.settings.node.id,
         "timestamp": node.clock.now(),
     }
+
+
+def coordinators() -> dict[str, Health]:
+    """How each coordinator is that is there."""
+    node = ambient.node()
+    stats = dead_letters.get_dead_letter_queue().get_stats()
+    return _parts(node, _rate(node), stats, get_bootstrap_status()["coordinators"])
+
+
+def _parts(
+    node: Embedded, rate: float, stats: Mapping[str, Any], states: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Health]:
+    return {EVENTS: _events(rate), LETTERS: _letters(stats), **_started(node, states)}
+
+
+def _rate(node: Embedded) -> float:
+    """The share of deliveries to callbacks that went well; 1.0 before the first."""
+    tries = Listeners.of(node).tries
+    return tries["delivered"] / tries.total() if tries else 1.0
 
 
 def _events(rate: float) -> Health:

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from ringrift.cli.environment import effective
 from ringrift.compat import circuits, hosting
 from ringrift.compat.ambient import Embedded, ambient
 from ringrift.compat.circuits import CircuitBreaker
@@ -129,11 +128,7 @@ def _should(action: Action, board_type: object, num_players: int) -> tuple[bool,
 
 def _policy(node: Embedded) -> Policy:
     whole = hosting.hosted(node)
-    if whole is not None:
-        return whole.policy
-    found = effective()
-    said = found.settings.policy.auto and "policy.auto" in found.origins
-    return msgspec.structs.replace(node.settings.policy, auto=node.kept.get(hosting.AUTO, said))
+    return whole.policy if whole else msgspec.structs.replace(node.settings.policy, auto=hosting.is_automatic(node))
 
 
 async def _line(node: Embedded, variant: str) -> Line | None:
@@ -145,8 +140,8 @@ async def _wire(node: Embedded, auto_trigger: bool | None) -> None:
     if auto_trigger is not None:
         await hosting.be_automatic(node, auto_trigger)
     whole = await hosting.duties(node, *DUTIES)
-    if whole.node_id == node.settings.node.id:
-        await hosting.duties(node, "work")
+    if hosting.leads(node, whole):
+        await hosting.duties(node, hosting.WORKS)
     await hosting.let_go(node)
 
 
@@ -176,7 +171,7 @@ async def _health(node: Embedded) -> HealthCheckResult:
     limits, now = _policy(node).stages, node.clock.now()
     async with node.store.read() as view:
         known = await lines(view)
-    late = [line.variant for line in known if not line.held and overdue(line, now, limits) is not None]
+    late = [line.variant for line in known if overdue(line, now, limits) is not None]
     open_now = [key for key, one in circuits.of_stages(node).get_status()["circuits"].items() if one["state"] == "open"]
     words = [f"{name} is overdue" for name in late] + [f"the circuit of {key} is open" for key in open_now]
     return HealthCheckResult(

@@ -1,7 +1,7 @@
 """The documented ``*_safe`` calls: they never raise, and where nobody can tell they answer no.
 
 A guard that says yes when it is broken guards nothing; so one that fails says what keeps the machines from harm: no
-slot, no role, a full queue, and nothing was published.
+place, no role, a full queue, and nothing was published.
 """
 
 import inspect
@@ -82,7 +82,7 @@ def _coordinator() -> Any:
 
 
 def _register(*args: Any, **options: Any) -> str:
-    """A slot for a task; its id."""
+    """A place for a task; its id."""
     found: str = _coordinator().register_task(*args, **options)
     return found
 

@@ -1,7 +1,7 @@
 """Saying: publishes what somebody said in the old style, whole, and counts it."""
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,11 +50,9 @@ class Saying(Value):
 
 
 class Counts:
-    """What this program said since the node was opened."""
+    """What this program said since the node was opened, as far as that tells an event from its repetition."""
 
     def __init__(self, node: Embedded) -> None:
-        self.by_name: Counter[str] = Counter()
-        self.by_origin: Counter[str] = Counter()
         self.suppressed = 0
         """Repetitions of the same words within the window, beside those that the router itself has seen."""
         self.repeated = 0
@@ -65,14 +63,12 @@ class Counts:
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def note(self, event: RouterEvent) -> bool:
-        """Count *event*, once; whether it is new."""
+        """Remember *event*; whether it is new."""
         if event.event_id in self._seen:
             return False
         self._seen[event.event_id] = None
         if len(self._seen) > SEEN_MAX:
             self._seen.popitem(last=False)
-        self.by_name[event.event_type] += 1
-        self.by_origin[event.origin.value] += 1
         return True
 
     @classmethod

@@ -156,7 +156,7 @@ async def _outcome(node: Embedded, action: Action, variant: str, reason: str, se
 async def _ask(node: Embedded, action: Action, variant: str, reason: str) -> tuple[str, int, Told | None]:
     """Open the line if it is not, and ask: the id and the position of the request, and its answer."""
     whole = await hosting.duties(node, *DUTIES)
-    if whole.node_id == node.settings.node.id:
+    if hosting.leads(node, whole):
         await hosting.duties(node, *OWN_DUTIES)
     async with node.store.read() as view:
         known = await load(view, variant)

@@ -42,7 +42,7 @@ class CoordinationFacade:
         return can_spawn(task_type, node_id)
 
     def spawn_task(self, task_id: str, task_type: str, node_id: str, pid: int = 0, **metadata: Any) -> str:
-        """Take a slot for a task; its id.  Raises LimitReached."""
+        """Take a place for a task; its id.  Raises LimitReached."""
         return get_coordinator().register_task(task_id, task_type, node_id, pid, metadata)
 
     def complete_task(self, task_id: str) -> bool:
@@ -140,12 +140,8 @@ class UnifiedRegistry:
 
         One whose check raises, or that has none, is not healthy.
         """
-        found = overall.get_system_health()
-        wrong = dict(issue.split(": ", 1) for issue in found["issues"])
-        told = {
-            name: HealthCheckResult(healthy=points >= 1.0, message=wrong.get(name, ""), details={"score": points})
-            for name, points in found["coordinators"].items()
-        }
+        found = overall.coordinators().items()
+        told = {name: HealthCheckResult.from_health(health, score=health.points) for name, health in found}
         return told | {name: _asked(one) for name, one in _own(ambient.node()).items()}
 
 

@@ -3,13 +3,11 @@
 from collections import OrderedDict
 from typing import Any
 
-from ringrift.compat.ambient import Embedded
+from ringrift.compat.ambient import HOST, Embedded
 from ringrift.compat.router_event import EventSource, origin_marked
 from ringrift.events.base import Envelope
 
 KEPT = "voice"
-HOST = "host"
-"""Where the whole node of a program is kept that became one; it is not loaded for this."""
 GIVEN_MAX = 10_000
 """Ids from outside that are remembered as ours."""
 _MAKER = slice(10, 18)
