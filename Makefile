@@ -24,10 +24,10 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # torch comes in a step of its own: which build a machine takes is the machine's affair, so its file has no hash here.
-$(VENV)/.run: requirements/run.txt requirements/cpu.txt pyproject.toml | $(VENV)/bin/python
+$(VENV)/.run: requirements/run.txt requirements/cpu.txt pyproject.toml packaging/compat/pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install -q --require-hashes -r requirements/run.txt
 	$(BIN)/pip install -q -c requirements/cpu.txt torch
-	$(BIN)/pip install -q --no-deps -e .
+	$(BIN)/pip install -q --no-deps -e . -e packaging/compat
 	touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
@@ -51,13 +51,13 @@ types: $(VENV)/.dev ## mypy, strict
 unit game contract sim e2e: export PYTHONDONTWRITEBYTECODE =
 
 unit: $(VENV)/.dev ## unit, house rules and documents: the inner loop
-	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/tidy tests/documents --ignore tests/unit/reversi --ignore tests/documents/test_seeds.py
+	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/tidy tests/documents --ignore tests/documents/test_seeds.py
 
 game: $(VENV)/.dev ## the bundled workload: rules, search, training
-	$(BIN)/pytest -n 2 tests/unit/reversi
+	$(BIN)/pytest -n 2 tests/reversi
 
-contract: $(VENV)/.dev ## every port against every engine, every example of the old documents
-	$(BIN)/pytest -n 2 tests/contract tests/documents/test_seeds.py
+contract: $(VENV)/.dev ## every port against every engine, the documented API, every example of the old documents
+	$(BIN)/pytest -n 2 tests/contract tests/compat tests/documents/test_seeds.py
 
 sim: $(VENV)/.dev ## simulation; SEED=7 runs one seed and prints its story, SEEDS=2000 runs more
 	$(if $(SEED),$(BIN)/python -m ringrift.sim $(SEED),RINGRIFT_SIM_SEEDS=$(SEEDS) $(BIN)/pytest -n 2 tests/simulation)

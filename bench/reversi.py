@@ -17,7 +17,7 @@ CHILD_SECONDS_MAX = 120
 _START = """
 import json, resource, sys, time
 from pathlib import Path
-from ringrift.reversi.workload import Reversi
+from ringrift_reversi.workload import Reversi
 from ringrift.workload.api import JobSpec
 from ringrift.workload.scratch import Scratch
 ctx = Scratch(Path(sys.argv[1]), durable=False)
@@ -45,11 +45,11 @@ def _play(variant: str, _: Path) -> Iterator[Mapping[str, Side]]:
     import numpy as np
     import torch
 
-    from ringrift.reversi import net, records
-    from ringrift.reversi.evaluate import Evaluator, quickest
-    from ringrift.reversi.workload import Reversi
     from ringrift.workload.api import JobSpec
     from ringrift.workload.scratch import Scratch
+    from ringrift_reversi import net, records
+    from ringrift_reversi.evaluate import Evaluator, quickest
+    from ringrift_reversi.workload import Reversi
 
     torch.set_num_threads(1)
     model, dtype = net.birth(variant, 1), quickest(variant)
@@ -82,11 +82,11 @@ def _train(_: Path) -> Iterator[Mapping[str, Side]]:
     import numpy as np
     import torch
 
-    from ringrift.reversi import export, net, records
-    from ringrift.reversi.evaluate import Evaluator
-    from ringrift.reversi.order import Style
-    from ringrift.reversi.play import Slots
-    from ringrift.reversi.train import Course, Trainer
+    from ringrift_reversi import export, net, records
+    from ringrift_reversi.evaluate import Evaluator
+    from ringrift_reversi.order import Style
+    from ringrift_reversi.play import Slots
+    from ringrift_reversi.train import Course, Trainer
 
     torch.set_num_threads(1)
     variant = "square8_2p"

@@ -14,8 +14,8 @@ import numpy as np
 import pyspiel
 
 from bench.measure import Contest, Line, Metrics, Side, Stopwatch
-from ringrift.reversi import baselines, engine
-from ringrift.reversi.topology import VARIANTS, start, variant
+from ringrift_reversi import baselines, engine
+from ringrift_reversi.topology import VARIANTS, start, variant
 
 PLIES = 100_000
 SIMULATIONS = 20_000

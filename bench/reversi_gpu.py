@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ringrift.reversi import net as nets
-from ringrift.reversi import records, tensors, torch_chance, torch_net, torch_play, torch_rules
-from ringrift.reversi.order import Style
-from ringrift.reversi.topology import VARIANTS, start, topology
-from ringrift.reversi.torch_search import Roots, Search
-from unit.reversi.sham import Sham
+from reversi.sham import Sham
+from ringrift_reversi import net as nets
+from ringrift_reversi import records, tensors, torch_chance, torch_net, torch_play, torch_rules
+from ringrift_reversi.order import Style
+from ringrift_reversi.topology import VARIANTS, start, topology
+from ringrift_reversi.torch_search import Roots, Search
 
 VISITS = Path(__file__).with_name("reversi_visits.safetensors")
 SIMS = 32
@@ -47,7 +47,7 @@ def positions(rules: torch_rules.Rules, count: int, plies_most: int) -> tuple[to
 
 def record() -> None:
     """Write what the search of the CPU visits."""
-    from ringrift.reversi import search  # needs numba
+    from ringrift_reversi import search  # needs numba
 
     arrays = {}
     for variant, count in RECORDED.items():

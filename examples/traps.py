@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 
-from ringrift.reversi import chance, engine, reference
-from ringrift.reversi.topology import VARIANTS, start, topology
+from ringrift_reversi import chance, engine, reference
+from ringrift_reversi.topology import VARIANTS, start, topology
 
 GAMES, OPENINGS = 20_000, 128
 

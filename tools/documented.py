@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from ringrift.compat.aliases import ALIASES, REPLACED
-from ringrift.compat.daemon_duties import listed
-from ringrift.compat.finder import EVERY
+from ringrift_compat.aliases import ALIASES, REPLACED
+from ringrift_compat.daemon_duties import listed
+from ringrift_compat.finder import EVERY
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from documents import not_yet, seeds  # noqa: E402 - the tests are no package of ours
 
-HOME = "ringrift.compat."
+HOME = "ringrift_compat."
 TESTS_SHOWN_MAX = 3
 NOT_YET = "not yet"
 
@@ -89,7 +89,7 @@ def page(table: Callable[[Sequence[str], Iterable[Sequence[object]]], str]) -> s
     text = f"""# The documented API
 
 What the five documents of the earlier system name: {len(modules)} modules, of which {len(modules - missing)} are
-served whole. *Ours* is below `src/ringrift/compat`: an adapter, and the work is done by what it calls. Whether the
+served whole. *Ours* is below `src/ringrift_compat`: an adapter, and the work is done by what it calls. Whether the
 documents' own examples run is shown by `tests/documents/test_seeds.py`; what does not yet is listed in
 `tests/documents/not_yet.py` ({len(not_yet.BLOCKS.split())} examples). Tests are below `tests`.
 

@@ -1,5 +1,5 @@
 """Serves the import paths that the documents of the earlier system name; nothing else lives in here."""
 
-from ringrift.compat.finder import install
+from ringrift_compat.finder import install
 
 install()

@@ -276,8 +276,8 @@ def test_many_at_once_never_pass_a_limit(tmp_path: Path) -> None:
 
 RACER = """
 import os, sys, threading
-from ringrift.compat.ambient import ambient
-from ringrift.compat.tasks import TaskCoordinator
+from ringrift_compat.ambient import ambient
+from ringrift_compat.tasks import TaskCoordinator
 from ringrift.kernel.errors import LimitReached
 racer, tries = sys.argv[1], int(sys.argv[2])
 coordinator, won = TaskCoordinator.get_instance(), []

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from documents import seeds
-from ringrift.compat.coordinators import COORDINATOR_REGISTRY
+from ringrift_compat.coordinators import COORDINATOR_REGISTRY
 
 ROW = re.compile(r"^\| (\d) +\| (.+?) +\|", re.MULTILINE)
 NAME = re.compile(r"`(\w+)`")

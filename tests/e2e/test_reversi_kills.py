@@ -17,7 +17,7 @@ import pytest
 
 from e2e.processes import Home, outlived
 from ringrift.kernel.clock import SystemClock
-from ringrift.reversi import tensors
+from ringrift_reversi import tensors
 from waiting import wait_until
 
 # The lease is that of `make run`: what is kept must not hang on how often a lease is renewed.

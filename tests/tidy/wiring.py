@@ -132,7 +132,7 @@ def of_the_product() -> Wiring:
 
 
 def _module(source: Source) -> str:
-    return source.path.removeprefix("src/ringrift/").removesuffix(".py").replace("/", ".")
+    return source.path.removeprefix("src/").removeprefix("ringrift/").removesuffix(".py").replace("/", ".")
 
 
 def _note(into: Names, names: Iterable[str], who: str) -> None:

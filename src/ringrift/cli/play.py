@@ -24,8 +24,8 @@ from ringrift.kernel.settings import Settings
 from ringrift.pipeline.records import load
 
 if TYPE_CHECKING:
-    from ringrift.reversi import terminal
-    from ringrift.reversi.terminal import Choose, Table
+    from ringrift_reversi import terminal
+    from ringrift_reversi.terminal import Choose, Table
 
 HELP = "a cell such as {cell} (marked +) or its number, undo, hint, help, quit"
 MODEL_BYTES_MAX = 512 * 1024 * 1024
@@ -69,7 +69,7 @@ async def blob(settings: Settings, name: str) -> bytes:
 
 def opponent(settings: Settings, options: argparse.Namespace) -> "tuple[str, Choose]":
     """Who is played against, and how it chooses.  Raises NoChampion, SettingsError, UnknownName, TransferError."""
-    from ringrift.reversi import terminal
+    from ringrift_reversi import terminal
 
     who: str | None = options.model
     if who is None:
@@ -93,7 +93,7 @@ class Sitting:
     """One game between a person in *seat* and *choose* in all others, over two streams."""
 
     def __init__(self, table: "Table", seat: int, choose: "Choose", lines: TextIO, out: TextIO) -> None:
-        from ringrift.reversi import terminal
+        from ringrift_reversi import terminal
 
         self._words = terminal
         self._table, self._seat, self._choose, self._lines, self._out = table, seat, choose, lines, out
@@ -166,7 +166,7 @@ def main(options: argparse.Namespace, given: Mapping[str, object]) -> int:
         raise SettingsError("--seat", options.seat, f"must lie between 1 and {players}")
     if lacks := preset.lacking():
         raise MissingExtra(lacks[0], "train")
-    from ringrift.reversi import terminal, topology
+    from ringrift_reversi import terminal, topology
 
     variants.require(options.variant, topology.VARIANTS)
     who, choose = opponent(found.settings, options)

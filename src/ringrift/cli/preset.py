@@ -53,7 +53,7 @@ ITERATIONS = 3
 
 
 MEASURE_SECONDS_MAX = 120.0
-_MEASURE = "import json; from ringrift.reversi.workload import Reversi; print(json.dumps(Reversi().measured_params()))"
+_MEASURE = "import json; from ringrift_reversi.workload import Reversi; print(json.dumps(Reversi().measured_params()))"
 
 
 class Choice(Value):

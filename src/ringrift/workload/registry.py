@@ -15,7 +15,7 @@ from ringrift.workload.executable import Executable
 GROUP = "ringrift.workloads"
 
 # Bundled, so they are there even where the package runs from its source and no entry point is installed.
-_REVERSI = EntryPoint(name="reversi", value="ringrift.reversi.workload:Reversi", group=GROUP)
+_REVERSI = EntryPoint(name="reversi", value="ringrift_reversi.workload:Reversi", group=GROUP)
 _FAKE = EntryPoint(name="fake", value="ringrift.workload.fake:Fake", group=GROUP)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ringrift.compat.levels import TaskType
 from ringrift.kernel.errors import InvalidId, InvalidPayload, SettingsError, TooLarge, UnknownName
 from ringrift.kernel.verdict import Verdict
 from ringrift.work import processes
@@ -29,6 +28,7 @@ from ringrift.work.tasks import (
     orphaned,
     plain,
 )
+from ringrift_compat.levels import TaskType
 
 HERE = Moment(host="here", tick=1000.0)
 PRESETS = [TaskLimits.default(), TaskLimits.conservative(), TaskLimits.aggressive()]

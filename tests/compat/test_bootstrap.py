@@ -1,0 +1,274 @@
+"""The documented bootstrap starts what is built, says the truth about the rest, and health is what it looks like."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat.ears import home, on_a_loop
+from ringrift.kernel.errors import UnknownName
+from ringrift.node import Node
+from ringrift.store.open import only_coordinator
+from ringrift.supervision.spec import Daemon, Restart
+from ringrift_compat import bootstrap, hosting, overall
+from ringrift_compat.ambient import ambient
+from ringrift_compat.coordinators import COORDINATOR_REGISTRY
+from ringrift_compat.daemon_duties import DUTIES
+from ringrift_compat.daemon_types import DaemonType
+from ringrift_compat.dead_letters import get_dead_letter_queue
+from ringrift_compat.events import get_router
+from ringrift_compat.router_event import RouterEvent
+from waiting import wait_until
+
+__all__ = ["home"]
+
+
+def node() -> Node:
+    """The node that this program has become."""
+    found = hosting.hosted(ambient.node())
+    assert found is not None
+    return found
+
+
+def running() -> set[str]:
+    """The daemons that run in this program."""
+    return {report.name for report in node().supervisor.reports() if report.state == "running"}
+
+
+async def replace(name: str, body: Callable[[], Any]) -> None:
+    """Let *body* be the daemon *name*, which has not started yet, and give it up at its first failure."""
+    whole = await hosting.host(ambient.node())
+    whole.supervisor.add(Daemon(name=name, run=body, serve=True, restart=Restart(times=0)))
+
+
+@on_a_loop
+async def test_bootstrap_starts_what_is_built_and_says_what_is_not() -> None:
+    """Each coordinator that runs has its daemons running; each that is not built says so and is no success."""
+    status = bootstrap.initialize_all_coordinators()
+
+    states = status["coordinators"]
+    assert status["initialized"]
+    assert status["started_at"] <= status["completed_at"]
+    assert set(states) == set(COORDINATOR_REGISTRY)
+    for name, spec in COORDINATOR_REGISTRY.items():
+        assert states[name]["initialized"] == spec.served
+        assert set(spec.daemons) <= running()
+        assert spec.served or states[name]["error"].startswith(("not yet: ", "health_manager"))
+    assert status["_instances"] == [name for name, spec in COORDINATOR_REGISTRY.items() if spec.served]
+    assert status["errors"] == []
+    health = overall.get_system_health()
+    assert (health["status"], health["overall_health"], health["issues"]) == ("healthy", 1.0, [])
+    assert set(health["coordinators"]) == set(status["_instances"])
+    assert health["absent"]["multi_provider"].startswith("not yet")
+
+
+@on_a_loop
+async def test_bootstrap_twice_is_once_and_a_shutdown_undoes_it() -> None:
+    """The second call restarts nothing, an unknown flag is an error, and after a shutdown nothing is initialised."""
+    status = bootstrap.initialize_all_coordinators()
+    again = bootstrap.bootstrap_coordination()
+
+    assert again["started_at"] == status["started_at"]
+    assert {report.restarts for report in node().supervisor.reports()} == {0}
+    with pytest.raises(UnknownName):
+        bootstrap.bootstrap_coordination(enable_everything=True)
+    await bootstrap.shutdown_all_coordinators()
+    assert not ambient.is_open
+    assert not bootstrap.get_bootstrap_status()["initialized"]
+    bootstrap.shutdown_coordination()
+
+
+@on_a_loop
+async def test_what_is_disabled_does_not_run() -> None:
+    """Its daemon is not started, or stopped if it ran, and it counts neither for nor against health."""
+    status = bootstrap.bootstrap_coordination(enable_metrics=False)
+    assert status["coordinators"]["metrics_orchestrator"]["status"] == "disabled"
+    assert "feedback" not in running()
+
+    bootstrap.bootstrap_coordination()
+    assert "feedback" in running()
+    bootstrap.bootstrap_coordination(enable_metrics=False)
+
+    assert "feedback" not in running()
+    assert "metrics_orchestrator" not in overall.get_system_health()["coordinators"]
+    assert "pipeline" in running()
+
+
+@on_a_loop
+async def test_what_is_not_built_can_be_left_out_too() -> None:
+    """It is disabled, which is no error, and not absent; everything else runs as ever."""
+    status = bootstrap.bootstrap_coordination(enable_optimization=False)
+
+    others = {name: state for name, state in status["coordinators"].items() if name != "optimization_coordinator"}
+    assert status["coordinators"]["optimization_coordinator"] == {
+        "initialized": False, "subscribed": False, "error": None, "status": "disabled",
+    }  # fmt: skip
+    assert {name for name, state in others.items() if state["initialized"]} == {
+        name for name, spec in COORDINATOR_REGISTRY.items() if spec.served
+    }
+    assert "disabled" not in {state["status"] for state in others.values()}
+    assert status["errors"] == []
+
+
+@on_a_loop
+async def test_without_leadership_a_single_node_works_and_says_what_goes_on() -> None:
+    """As the documents want it for one node: disabled, with what every node does all the same, and the duties run."""
+    status = bootstrap.bootstrap_coordination(enable_leadership=False)
+
+    told = status["coordinators"]["leadership_coordinator"]
+    assert (told["initialized"], told["status"]) == (False, "disabled")
+    assert "part of every node" in told["goes_on"]
+    assert node().roles.holds("pipeline")
+    assert status["coordinators"]["pipeline_orchestrator"]["initialized"]
+
+
+@pytest.mark.parametrize("automatic", [False, True])
+@on_a_loop
+async def test_a_coordinator_that_fails_is_never_healthy_and_its_dependents_are_skipped(automatic: bool) -> None:
+    """With one that cannot start, what needs it is skipped by name, the rest runs, and health says all of it."""
+
+    async def broken() -> None:
+        raise ValueError("no disk")
+
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(replace("point", broken), ambient.node().loop))
+    status = bootstrap.initialize_all_coordinators(automatic)
+
+    states = status["coordinators"]
+    assert states["model_coordinator"]["status"] == "failed"
+    assert "no disk" in states["model_coordinator"]["error"]
+    skipped = {name for name, state in states.items() if state["status"] == "skipped"}
+    assert skipped == {
+        "pipeline_orchestrator", "auto_export_daemon", "evaluation_daemon", "model_distribution_daemon",
+        "metrics_orchestrator",
+    }  # fmt: skip
+    assert "needs model_coordinator, which is failed" in states["pipeline_orchestrator"]["error"]
+    assert any("no disk" in one for one in status["errors"])
+    assert states["sync_coordinator"]["initialized"]
+    assert "pipeline" not in running()
+    assert ("work" in running()) == automatic
+    health = overall.get_system_health()
+    assert health["coordinators"]["model_coordinator"] == 0.0
+    assert health["overall_health"] < 0.8
+    assert health["status"] != "healthy"
+    assert any("no disk" in issue for issue in health["issues"])
+
+
+@on_a_loop
+async def test_health_falls_with_what_fails() -> None:
+    """A callback that was given up is an issue and lowers the score below healthy; nothing wrong is healthy."""
+    assert overall.get_system_health()["status"] == "healthy"
+
+    async def broken(event: RouterEvent) -> None:
+        raise ValueError("still broken")
+
+    get_router().subscribe("EVENT_A", broken)
+    await get_router().publish("EVENT_A", {})
+    await wait_until(lambda: get_dead_letter_queue().get_stats()["abandoned"] == 1)
+
+    health = overall.get_system_health()
+    assert (health["status"], health["overall_health"]) == ("unhealthy", 0.0)
+    assert health["handler_health"]["failed"] == 3
+    assert health["handler_health"]["success_rate"] == 0.0
+    assert health["issues"][1] == "dead_letter_queue: 1 letters were given up: see  ringrift dlq list"
+
+
+@on_a_loop
+async def test_auto_trigger_is_as_said_or_as_the_environment_says_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The argument beats the variable, the variable beats the default; on, this program is a whole node."""
+    assert bootstrap.initialize_all_coordinators()["auto_trigger_pipeline"] is False
+    assert not node().policy.auto
+    assert "work" not in running()
+    before = running()
+
+    assert bootstrap.initialize_all_coordinators(auto_trigger_pipeline=True)["auto_trigger_pipeline"] is True
+    assert node().policy.auto
+    assert running() == before | {"work", "trust", "ladder", "sweep"}
+
+    await bootstrap.shutdown_all_coordinators()
+    monkeypatch.setenv("COORDINATOR_AUTO_TRIGGER_PIPELINE", "true")
+    assert bootstrap.initialize_all_coordinators()["auto_trigger_pipeline"] is True
+    await bootstrap.shutdown_all_coordinators()
+    assert bootstrap.initialize_all_coordinators(auto_trigger_pipeline=False)["auto_trigger_pipeline"] is False
+
+
+@on_a_loop
+async def test_beside_a_coordinator_a_program_is_a_guest(home: Path) -> None:
+    """It has a name of its own and takes no role, so that the node of this home keeps its jobs and its duties."""
+    settings = ambient.node().settings
+    with only_coordinator(settings.store, "the other"):
+        bootstrap.bootstrap_coordination()
+
+        assert node().node_id != settings.node.id
+        assert not any(node().roles.holds(role) for role in ("pipeline", "fill", "replicate"))
+        assert overall.get_system_health()["status"] == "healthy"
+        await bootstrap.shutdown_all_coordinators()
+
+
+RUNS = {
+    "dead_letter_queue": ["redeliver"],
+    "health_manager": ["watch", "alert"],
+    "model_coordinator": ["point"],
+    "sync_coordinator": ["replicate"],
+    "queue_populator": ["fill", "gauge"],
+    "pipeline_orchestrator": ["pipeline"],
+    "job_scheduler": ["rescue"],
+    "auto_export_daemon": ["pipeline"],
+    "evaluation_daemon": ["pipeline", "rate"],
+    "model_distribution_daemon": ["pipeline", "point"],
+    "metrics_orchestrator": ["feedback"],
+    "leadership_coordinator": ["elect"],
+}
+"""What runs for whom."""
+PARTS = {
+    "event_coordinator", "task_coordinator", "global_task_coordinator", "error_coordinator", "training_coordinator",
+    "transfer_verifier", "selfplay_orchestrator",
+}  # fmt: skip
+"""What every node has."""
+
+
+@on_a_loop
+async def test_each_coordinator_is_what_does_its_duty() -> None:
+    """Which daemons run for which coordinator, and which is a part of every node: none is dropped unseen."""
+    states = bootstrap.initialize_all_coordinators()["coordinators"]
+
+    assert {name: list(spec.daemons) for name, spec in COORDINATOR_REGISTRY.items() if spec.daemons} == RUNS
+    assert {name for name, state in states.items() if state["initialized"]} == set(RUNS) | PARTS
+    assert {daemon for daemons in RUNS.values() for daemon in daemons} <= running()
+
+
+DONE_BY = {
+    "EVENT_ROUTER": "part",
+    "DAEMON_WATCHDOG": "part",
+    "AUTO_SYNC": "replicate",
+    "MODEL_DISTRIBUTION": "pipeline",
+    "ELO_SYNC": "rate",
+    "DATA_PIPELINE": "pipeline",
+    "SELFPLAY_COORDINATOR": "fill",
+    "TRAINING_TRIGGER": "pipeline",
+    "EVALUATION": "pipeline",
+    "AUTO_PROMOTION": "pipeline",
+    "NODE_HEALTH_MONITOR": "watch",
+    "QUALITY_MONITOR": "later",
+    "CLUSTER_WATCHDOG": "later",
+    "IDLE_RESOURCE": "later",
+    "NODE_RECOVERY": "later",
+    "UTILIZATION_OPTIMIZER": "later",
+    "NPZ_DISTRIBUTION": "replicate",
+    "LAMBDA_IDLE": "later",
+    "VAST_IDLE": "later",
+    "REPLICATION_MONITOR": "replicate",
+    "REPLICATION_REPAIR": "replicate",
+    "QUEUE_POPULATOR": "fill",
+}
+"""The daemons that the API reference and the cluster guide name in their tables."""
+
+
+@pytest.mark.parametrize("name", DONE_BY)
+def test_a_documented_daemon_is_one_of_ours(name: str) -> None:
+    """Each name of the tables of the documents is done by our daemon, by a part of every node, or by nobody yet."""
+    duty = DUTIES[name]
+
+    assert (duty.target if duty.kind == "daemon" else duty.kind) == DONE_BY[name]
+    assert DaemonType[name].value == name.lower()

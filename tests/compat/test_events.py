@@ -1,0 +1,331 @@
+"""The documented event API on the ambient node: one stream, delivered once, durable when awaited."""
+
+import asyncio
+import importlib
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat.ears import SLOW, Ears, home, on_a_loop
+from ringrift.events import node as nodes
+from ringrift.kernel.errors import InvalidPayload
+from ringrift_compat.ambient import ambient
+from ringrift_compat.buses import StageCompletionResult, get_core_event_bus, get_data_event_bus, get_stage_event_bus
+from ringrift_compat.dead_letters import get_dead_letter_queue, run_retry_daemon
+from ringrift_compat.event_types import DataEventType, StageEvent
+from ringrift_compat.events import get_router
+from ringrift_compat.queue import get_event_queue, publish_event
+from ringrift_compat.router_event import EventSource, RouterEvent
+from waiting import wait_until
+
+__all__ = ["home"]
+
+
+@on_a_loop
+async def test_one_publish_is_one_delivery() -> None:
+    """Finding 1: every subscriber of the router hears an event once, and a slow one keeps nobody waiting."""
+    quick, slow, started, go_on = Ears(), [], asyncio.Event(), asyncio.Event()
+
+    async def dawdle(event: RouterEvent) -> None:
+        started.set()
+        await go_on.wait()
+        slow.append(event)
+
+    get_router().subscribe("TRAINING_COMPLETED", quick.awaited)
+    get_router().subscribe("TRAINING_COMPLETED", dawdle)
+    said = await get_router().publish("TRAINING_COMPLETED", {"config": "hex8_2p"}, source="trainer")
+    await started.wait()
+
+    assert [event.event_id for event in await quick.until(1)] == [said.event_id]
+    assert not slow
+    go_on.set()
+    await wait_until(lambda: len(slow) == 1)
+
+
+@on_a_loop
+async def test_any_spelling_is_one_event() -> None:
+    """Who subscribes under two spellings of a name, or twice under one, hears once; so do members of enumerations."""
+    ears = Ears()
+    for name in ("SELFPLAY_COMPLETE", "GAME_BATCH_READY", "selfplay.completed", DataEventType.SELFPLAY_COMPLETE):
+        get_router().subscribe(name, ears.plain)
+    await get_router().publish(StageEvent.SELFPLAY_COMPLETE, {"games": 3})
+
+    [event] = await ears.until(1)
+    assert event.type == event.event_type == "SELFPLAY_COMPLETE"
+    assert event.payload == {"games": 3}
+
+
+@on_a_loop
+async def test_equal_events_of_different_nodes_are_all_delivered() -> None:
+    """Finding 4: three sources that report equal batches say three things, and one that repeats itself says one."""
+    ears, batch = Ears(), {"games": 100, "config": "hex8_2p"}
+    get_router().subscribe("NEW_GAMES_AVAILABLE", ears.plain)
+
+    for source in ("node-1", "node-2", "node-3", "node-3"):
+        await get_router().publish("NEW_GAMES_AVAILABLE", batch, source=source)
+
+    assert sorted(event.source for event in await ears.until(3)) == ["node-1", "node-2", "node-3"]
+    assert get_router().get_stats()["duplicates_prevented"] == 1
+    assert get_router().get_stats()["events_routed"] == {"NEW_GAMES_AVAILABLE": 3, "MARKER_EVENT": 1}
+
+
+@on_a_loop
+async def test_the_dead_letter_queue_is_honest() -> None:
+    """Finding 3: who still fails is pending and then abandoned, who succeeds later recovered; others run once."""
+    good, calls, mends = Ears(), [], []
+
+    async def broken(event: RouterEvent) -> None:
+        calls.append(event)
+        raise ValueError("still broken")
+
+    async def mended(event: RouterEvent) -> None:
+        mends.append(event)
+        if len(mends) == 1:
+            raise ValueError("once")
+
+    for callback in (good.awaited, broken, mended):
+        get_router().subscribe("DATA_SYNC_COMPLETED", callback)
+    await get_router().publish("DATA_SYNC_COMPLETED", {"games_synced": 1})
+
+    stats = get_dead_letter_queue().get_stats
+    await wait_until(lambda: stats()["abandoned"] == 1 and stats()["recovered"] == 1)
+    assert stats()["pending"] == 0
+    assert (len(calls), len(mends), len(good.heard)) == (3, 2, 1)
+    [letter] = get_dead_letter_queue().get_abandoned_events()
+    assert (letter["event_type"], letter["status"]) == ("DATA_SYNC_COMPLETED", "abandoned")
+    assert "still broken" in letter["error"]
+    assert not get_dead_letter_queue().health_check()
+
+
+@on_a_loop
+async def test_the_retry_daemon_runs_until_cancelled(home: Path) -> None:
+    """It has pending letters tried at its own pace, and cancelling it is clean."""
+    (home / "ringrift.toml").write_text(SLOW)
+    calls: list[RouterEvent] = []
+
+    async def once(event: RouterEvent) -> None:
+        calls.append(event)
+        if len(calls) == 1:
+            raise ValueError("once")
+
+    get_router().subscribe("DATA_STALE", once)
+    await get_router().publish("DATA_STALE", {"x": 1})
+    await wait_until(lambda: get_dead_letter_queue().get_stats()["pending"] == 1)
+
+    daemon = asyncio.create_task(run_retry_daemon(interval_seconds=0.05))
+    await wait_until(lambda: get_dead_letter_queue().get_stats()["recovered"] == 1)
+    daemon.cancel()
+    await asyncio.wait((daemon,))
+
+    assert daemon.cancelled()
+
+
+@on_a_loop
+async def test_a_callback_runs_where_it_was_given() -> None:
+    """On the loop that ran there; without one, a plain callback gets a thread and an async one the ambient loop."""
+    here, nowhere = Ears(), Ears()
+    get_router().subscribe("EVENT_A", here.plain)
+    get_router().subscribe("EVENT_A", here.awaited)
+    await asyncio.to_thread(get_router().subscribe, "EVENT_A", nowhere.plain)
+    await asyncio.to_thread(get_router().subscribe, "EVENT_A", nowhere.awaited)
+    await get_router().publish("EVENT_A", {})
+
+    await here.until(2)
+    await nowhere.until(2)
+    assert set(here.threads) == {threading.get_ident()}
+    assert threading.get_ident() not in nowhere.threads
+
+
+@on_a_loop
+async def test_a_callback_of_a_closed_loop_ends_with_an_alert() -> None:
+    """It can never be called again: it listens no more, nothing becomes a letter, and an alert says so."""
+    ears = Ears()
+
+    async def subscribe() -> None:
+        get_router().subscribe("EVENT_A", ears.plain)
+
+    await asyncio.to_thread(asyncio.run, subscribe())
+    await get_router().publish("EVENT_A", {})
+
+    await wait_until(lambda: not get_router().has_subscribers("EVENT_A"))
+    await wait_until(lambda: any(e.payload.get("kind") == "subscription" for e in get_router().get_recent_events()))
+    assert not ears.heard
+    assert get_dead_letter_queue().get_stats()["total"] == 0
+
+
+@on_a_loop
+async def test_synchronous_forms_on_the_ambient_loop_raise() -> None:
+    """They would wait for themselves; the asynchronous ones work there, and know what caused them."""
+    raised: list[str] = []
+    effects = Ears()
+
+    async def react(event: RouterEvent) -> None:
+        for call in (
+            lambda: get_router().publish_sync("EVENT_B", {}),
+            ambient.shutdown,
+            get_router().get_recent_events,
+        ):
+            try:
+                call()
+            except RuntimeError as wrong:
+                raised.append(str(wrong))
+        get_router().subscribe("EVENT_B", effects.plain)
+        await get_router().publish("EVENT_B", {"of": event.event_id})
+
+    await asyncio.to_thread(get_router().subscribe, "EVENT_A", react)
+    cause = await get_router().publish("EVENT_A", {})
+
+    [effect] = await effects.until(1)
+    assert len(raised) == 3
+    assert effect.parent_event_id == cause.event_id
+    assert effect.trace_id == cause.trace_id
+
+
+@on_a_loop
+async def test_publishing_accepts_at_once_and_awaiting_is_durable() -> None:
+    """Without an await it is said too; what cannot be said raises at once; who stops waiting takes nothing back."""
+    ears = Ears()
+    get_router().subscribe("EVENT_A", ears.plain)
+    payload: dict[str, Any] = {"n": 1}
+    get_router().publish("EVENT_A", payload)
+    payload["n"] = 2
+    waiting = asyncio.ensure_future(get_router().publish("EVENT_A", {"n": 3}))
+    await asyncio.sleep(0)
+    waiting.cancel()
+
+    with pytest.raises(InvalidPayload):
+        get_router().publish("EVENT_A", {"n": float("nan")})
+    assert [event.payload["n"] for event in await ears.until(2)] == [1, 3]
+
+
+@on_a_loop
+async def test_views_hide_what_is_not_for_them() -> None:
+    """An event that is routed past a bus is not shown there, and one that stays in this process is in no log."""
+    router, data, stage = Ears(), Ears(), Ears()
+    get_router().subscribe("CUSTOM_EVENT", router.plain)
+    get_data_event_bus().subscribe("CUSTOM_EVENT", data.plain)
+    get_stage_event_bus().subscribe("CUSTOM_EVENT", stage.plain)
+
+    await get_router().publish("CUSTOM_EVENT", {"n": 1}, route_to_stage_bus=False)
+    await get_data_event_bus().publish("CUSTOM_EVENT", {"n": 2})
+    await get_router().publish("CUSTOM_EVENT", {"n": 3}, route_to_cross_process=False)
+
+    assert sorted(event.payload["n"] for event in await router.until(3)) == [1, 2, 3]
+    assert sorted(event.payload["n"] for event in await data.until(3)) == [1, 2, 3]
+    assert sorted(event.payload["n"] for event in await stage.until(2)) == [2, 3]
+    assert {event.origin for event in data.heard if event.payload["n"] == 2} == {EventSource.DATA_BUS}
+    logged = get_router().get_recent_events(event_type="CUSTOM_EVENT")
+    assert [event.payload["n"] for event in logged] == [1, 2]
+
+
+@on_a_loop
+async def test_old_and_own_style_are_one_stream() -> None:
+    """What ours publish is heard under old names with their words; what is said so is ours, whole, and once."""
+    old, own = Ears(), []
+    get_router().subscribe("HOST_OFFLINE", old.plain)
+    bus = ambient.node().router
+
+    async def listen() -> None:
+        bus.subscribe(nodes.Recovered, lambda event, _: own.append(event))
+
+    await ambient.post(listen())
+    await ambient.post(bus.publish(nodes.Lost(node="gpu-1", seconds=9.0)))
+    back = await get_router().publish("NODE_RECOVERED", {"node_id": "gpu-2", "downtime": 7})
+    again = await get_router().publish("NODE_RECOVERED", {"node_id": "gpu-2", "downtime": 7})
+
+    [event] = await old.until(1)
+    assert (event.event_type, event.payload["node_id"], event.payload["host"]) == ("HOST_OFFLINE", "gpu-1", "gpu-1")
+    await wait_until(lambda: [one.node for one in own] == ["gpu-2"])
+    assert (
+        back.payload["downtime"]
+        == get_router().get_recent_events(event_type="NODE_RECOVERED")[0].payload["downtime"]
+        == 7
+    )
+    assert back.event_id == again.event_id
+
+
+@on_a_loop
+async def test_the_core_bus_decorates_and_the_stage_bus_tells_results() -> None:
+    """The calls that the documents show for these buses do what they show."""
+    heard: list[RouterEvent] = []
+
+    @get_core_event_bus().subscribe("training.completed")
+    async def on_training_completed(event: RouterEvent) -> None:
+        heard.append(event)
+
+    await get_stage_event_bus().emit(StageCompletionResult(success=True, stage="training_complete", iteration=4))
+
+    await wait_until(lambda: len(heard) == 1)
+    assert heard[0].payload["iteration"] == 4
+    assert get_core_event_bus().get_history("training.completed")[0].event_id == heard[0].event_id
+    assert on_training_completed.__name__ == "on_training_completed"
+
+
+@on_a_loop
+async def test_a_queue_keeps_events_until_they_are_acknowledged() -> None:
+    """A subscriber polls what came since it subscribed, over a shutdown, until it says that it has it."""
+    queue = get_event_queue()
+    queue.subscribe("trainer")
+    first, second = publish_event("EVENT_A", {"n": 1}), publish_event("EVENT_B", {"n": 2})
+    ambient.shutdown()
+
+    assert [event.event_id for event in queue.poll("trainer")] == [first, second]
+    assert [event.payload for event in queue.poll("trainer", ["EVENT_B"])] == [{"n": 2}]
+    queue.ack("trainer", first)
+    queue.ack("trainer", first)
+    assert [event.event_id for event in queue.poll("trainer")] == [second]
+
+
+@on_a_loop
+async def test_a_shutdown_ends_listening_and_the_next_use_opens_the_same_store() -> None:
+    """What was said before is there afterwards; what is said while nobody listens is delivered to nobody."""
+    ears = Ears()
+    get_router().subscribe("EVENT_A", ears.plain)
+    before = get_router().publish("EVENT_A", {"n": 1})
+    await ears.until(1)
+    ambient.shutdown()
+    assert not ambient.is_open
+    assert (await before).payload == {"n": 1}
+
+    await get_router().publish("EVENT_A", {"n": 2})
+    get_router().subscribe("EVENT_A", ears.plain)
+    await get_router().publish("EVENT_A", {"n": 3})
+
+    assert [event.payload["n"] for event in await ears.until(2)] == [1, 3]
+    assert [e.payload["n"] for e in get_router().get_recent_events(event_type="EVENT_A")] == [1, 2, 3]
+
+
+@on_a_loop
+async def test_who_stops_listening_misses_what_is_said_meanwhile() -> None:
+    """Unsubscribing says whether it did listen; coming back begins with what comes then."""
+    ears = Ears()
+    get_router().subscribe("EVENT_A", ears.plain)
+    assert get_router().has_subscribers("EVENT_A")
+    assert get_router().unsubscribe("EVENT_A", ears.plain)
+    assert not get_router().unsubscribe("EVENT_A", ears.plain)
+    assert not get_router().has_subscribers("EVENT_A")
+
+    await get_router().publish("EVENT_A", {"n": 1})
+    get_router().subscribe("EVENT_A", ears.plain)
+    await get_router().publish("EVENT_A", {"n": 2})
+
+    assert [event.payload["n"] for event in await ears.until(1)] == [2]
+
+
+@on_a_loop
+async def test_emitters_follow_one_rule() -> None:
+    """Every event name has its emitter, in every spelling, and the fields are the payload."""
+    emitters = importlib.import_module("app.coordination.event_emitters")
+    ears = Ears()
+    get_router().subscribe(None, ears.plain)
+
+    for spelled in ("emit_training_complete", "emit_training_completion", "emit_training_completed"):
+        await getattr(emitters, spelled)(config_key="hex8_2p", model_path="/models/a.pth")
+    await emitters.emit_plateau_detected(config_key="hex8_2p", source="feedback")
+
+    names = [event.event_type for event in await ears.until(2)]
+    assert names[:2] == ["TRAINING_COMPLETED", "PLATEAU_DETECTED"]
+    with pytest.raises(AttributeError):
+        _ = emitters.emit_nonsense

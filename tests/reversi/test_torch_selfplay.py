@@ -1,0 +1,79 @@
+"""Playing a batch by torch alone, as a machine with a GPU does; here on the CPU, with the same code."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reversi.test_workload import Quick, born, play_job
+from ringrift.workload.api import JobContext, JobResult, JobSpec, Refused, Scalar
+from ringrift.workload.conformance import check
+from ringrift.workload.scratch import Scratch
+from ringrift_reversi import net, records, stages, torch_selfplay
+from ringrift_reversi.asked import Pulse
+from ringrift_reversi.torch_play import Finished
+from ringrift_reversi.workload import Reversi
+
+SMALL: dict[str, Scalar] = {"sims": 3, "gpu_slots": 64, "gpu_dtype": "float32"}
+
+
+class OnTorch(Reversi):
+    """Reversi whose players use torch alone, with a clock that makes them keep checkpoints all the time."""
+
+    def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
+        params: dict[str, Scalar] = {**SMALL, "dtype": "float32", "steps": 4, "batch": 32, **job.params}
+        job = JobSpec(job.job, job.stage, job.variant, job.seed, job.inputs, params, job.attempt)
+        if job.stage == "play":
+            return torch_selfplay.run(job, ctx, Quick(), device="cpu")
+        return stages.run(job, ctx, Quick())
+
+
+def test_a_player_on_torch_conforms(tmp_path: Path) -> None:
+    """Killed, stopped or told twice, it does what the suite for plug-ins asks, and its games replay."""
+    assert check(OnTorch(), "hex8_3p", tmp_path, games=70) == []
+
+
+def test_it_says_where_there_is_no_gpu(tmp_path: Path) -> None:
+    """A job that was sent to the wrong machine fails by name; params out of bounds are refused."""
+    job, wrong = play_job(born(tmp_path), device="cuda"), play_job(born(tmp_path), gpu_dtype="float64")
+
+    with pytest.raises(RuntimeError, match="CUDA"):
+        Reversi().run(job, Scratch(tmp_path, durable=False))
+    with pytest.raises(Refused, match="gpu_dtype as one of"):
+        torch_selfplay.run(wrong, Scratch(tmp_path, durable=False), device="cpu")
+
+
+def test_it_needs_no_more_than_torch_numpy_and_safetensors(tmp_path: Path) -> None:
+    """A rented GPU needs neither a compiler nor anything else of ours."""
+    model = Scratch(tmp_path, durable=False).publish("model", net.save(net.birth("hex8_2p", 1), {}), {}).blob
+    code = f"""
+import sys
+for name in ("numba", "msgspec", "apsw"):
+    sys.modules[name] = None
+from pathlib import Path
+from ringrift_reversi import torch_selfplay
+from ringrift.workload.api import JobSpec
+from ringrift.workload.scratch import Scratch
+job = JobSpec("job", "play", "hex8_2p", 1, {{"model": ("{model}",)}}, {{**{SMALL}, "games": 3}})
+print(torch_selfplay.run(job, Scratch(Path({str(tmp_path)!r}), durable=False), device="cpu").metrics["games"])
+"""
+
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stdout.strip()) == (0, "3.0"), ran.stderr
+
+
+def test_it_gives_signs_of_life_while_a_ply_takes_long(tmp_path: Path) -> None:
+    """While the device compiles nobody takes the job away; a ply that never ends falls silent."""
+    ctx, slow = Scratch(tmp_path, durable=False), threading.Event()
+
+    def plies() -> Iterator[Finished]:
+        slow.wait(0.5)
+        yield Finished(np.zeros(0, np.int64), records.empty(2))
+
+    assert len(list(torch_selfplay.breathing(plies(), Pulse(ctx, Quick()), every=0.01, most=0.05))) == 1
+    assert len(ctx.beats) == 5
