@@ -1,4 +1,4 @@
-"""``make bench``: measures, prints the table, and with ``--check`` says what has become too slow."""
+"""``make bench``: run the benchmarks, print the table, and with ``--check`` report what has become too slow."""
 
 import argparse
 import json
@@ -10,8 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench import (
+    dead_letters,
     fanout,
-    letters,
+    hang,
     lineage,
     publish,
     rating,
@@ -31,12 +32,13 @@ RESULTS, RECORDED, PAGE = HERE / "results.json", HERE / "recorded.json", ROOT / 
 CONTESTS = (
     fanout.MEMORY,
     fanout.LIVE,
+    hang.ISOLATION,
     wake.WAKES,
     publish.THROUGHPUT,
     work.BATCHES,
     react.REACTIONS,
     react.HANDLERS,
-    letters.DEAD_LETTERS,
+    dead_letters.DEAD_LETTERS,
     work.GROWTH,
     lineage.LINEAGE,
     rating.RATINGS,
@@ -56,10 +58,10 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     """The options of this run."""
     names = [contest.name for contest in CONTESTS]
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", choices=names, action="append", help="measure only this (may be given again)")
+    parser.add_argument("--only", choices=names, action="append", help="measure only this (may be repeated)")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds, {ROUNDS_MIN} or more (%(default)s)")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a bound is missed or a ratio got worse")
-    parser.add_argument("--record", action="store_true", help="remember these ratios in bench/recorded.json")
+    parser.add_argument("--record", action="store_true", help="store these ratios in bench/recorded.json")
     parser.add_argument("--page", action="store_true", help="write docs/performance.md; needs all benchmarks")
     options = parser.parse_args(words)
     if options.rounds < ROUNDS_MIN:
@@ -70,11 +72,11 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def measure(options: argparse.Namespace) -> tuple[list[Row], str]:
-    """The rows of every benchmark that was asked for, and the machine."""
+    """The rows of every selected benchmark, and the machine."""
     build = ROOT / "build"
     build.mkdir(exist_ok=True)
     rows: list[Row] = []
-    # Below the checkout and not in /tmp, which may be memory: there an fsync costs nothing and shows nothing.
+    # Below the checkout and not in /tmp, which may be memory: an fsync costs nothing there.
     with TemporaryDirectory(prefix="bench-", dir=build) as scratch:
         for contest in CONTESTS:
             if not options.only or contest.name in options.only:
@@ -82,7 +84,7 @@ def measure(options: argparse.Namespace) -> tuple[list[Row], str]:
                 rows.extend(hold(contest, options.rounds, Path(scratch)))
                 print(f"{contest.name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
         on = report.machine(Path(scratch))
-    with suppress(OSError):  # somebody else's build lies there too
+    with suppress(OSError):  # other builds may be there too
         build.rmdir()
     return rows, on
 
@@ -93,7 +95,7 @@ def main(words: Sequence[str]) -> int:
     recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     rows, on = measure(options)
     if options.record:
-        recorded = report.remembered(rows, recorded)
+        recorded = report.updated_ratios(rows, recorded)
         RECORDED.write_text(json.dumps(recorded, indent=1) + "\n")
     print(report.table(rows, recorded))
     print(f"\n{options.rounds} rounds on {on}")

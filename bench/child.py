@@ -1,4 +1,4 @@
-"""What benchmarks run in a process of its own; prints one JSON object."""
+"""Programs that benchmarks run in a process of their own; each prints one JSON object."""
 
 import sys
 import time
@@ -7,15 +7,36 @@ CLOCK = time.perf_counter
 """On Linux the same clock in every process of a machine."""
 IDLE_SECONDS = 3.0
 
-HEAVY = frozenset({
-    "numpy", "torch", "numba", "scipy", "pandas", "aiohttp", "starlette", "uvicorn", "fastapi", "flask", "tornado",
-    "http.server", "httpx", "httpx2", "requests", "nats", "asyncpg", "obstore", "opentelemetry", "pydantic", "sqlite3",
-})  # fmt: skip
-"""Packages that a control process has no business with; asking for one counts, whether or not it is installed."""
+HEAVY = frozenset(
+    {
+        "numpy",
+        "torch",
+        "numba",
+        "scipy",
+        "pandas",
+        "aiohttp",
+        "starlette",
+        "uvicorn",
+        "fastapi",
+        "flask",
+        "tornado",
+        "http.server",
+        "httpx",
+        "httpx2",
+        "requests",
+        "nats",
+        "asyncpg",
+        "obstore",
+        "opentelemetry",
+        "pydantic",
+        "sqlite3",
+    }
+)
+"""Packages that a control process must not import; an attempt counts, whether or not it is installed."""
 
 
-class Asked:
-    """An import hook that finds nothing and remembers who was asked for."""
+class ImportRecorder:
+    """An import hook that finds nothing and records the requested names."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -31,12 +52,12 @@ def memory() -> dict[str, float]:
     return {name: int(fields[key].split()[0]) * 1024 / 1e6 for name, key in (("rss", "VmRSS"), ("peak", "VmHWM"))}
 
 
-def say(**found: object) -> None:
-    """Print what was found, and end at once: how this process ends is not what is measured."""
+def print_and_exit(**results: object) -> None:
+    """Print the results and exit at once: the end of the process is not measured."""
     import json
     import os
 
-    print(json.dumps(found), flush=True)
+    print(json.dumps(results), flush=True)
     os._exit(0)
 
 
@@ -51,13 +72,13 @@ def node(home: str) -> None:
 
     async def run() -> None:
         async with Node.open(Settings.local(home), SystemClock(), Random(7)):
-            say(ready=time.monotonic(), cpu=time.process_time(), **memory())
+            print_and_exit(ready=time.monotonic(), cpu=time.process_time(), **memory())
 
     asyncio.run(run())
 
 
 def raw(home: str) -> None:
-    """The least that a process over the same file does: import, open, look for the newest event."""
+    """The minimum for a process on the same file: import, open, read the newest position."""
     import asyncio
 
     import apsw
@@ -68,7 +89,7 @@ def raw(home: str) -> None:
         db.execute("PRAGMA synchronous = FULL")
         assert db.execute("SELECT max(position) FROM log").get
         assert msgspec.json.encode(home)
-        say(ready=time.monotonic(), cpu=time.process_time(), **memory())
+        print_and_exit(ready=time.monotonic(), cpu=time.process_time(), **memory())
 
     asyncio.run(run())
 
@@ -77,20 +98,20 @@ def imported(name: str) -> None:
     """Import one module."""
     from importlib import import_module
 
-    asked = Asked()
-    sys.meta_path.insert(0, asked)
+    recorder = ImportRecorder()
+    sys.meta_path.insert(0, recorder)
     start = time.perf_counter()
     import_module(name)
     took = (time.perf_counter() - start) * 1000
-    sys.meta_path.remove(asked)
-    found = sorted(asked.names & HEAVY)
-    if found:
-        print(f"{name} asks for {', '.join(found)}", file=sys.stderr)
-    say(**{"import": took, "heavy": len(found)})
+    sys.meta_path.remove(recorder)
+    results = sorted(recorder.names & HEAVY)
+    if results:
+        print(f"{name} imports {', '.join(results)}", file=sys.stderr)
+    print_and_exit(**{"import": took, "heavy": len(results)})
 
 
 def listen(path: str, count: str) -> None:
-    """Be a second process on a store: hear *count* events, and say when."""
+    """Be a second process on a store: receive *count* events, and print when."""
     import asyncio
     from pathlib import Path
 
@@ -98,35 +119,35 @@ def listen(path: str, count: str) -> None:
     from ringrift.events.selfplay import BatchFinished
 
     async def run() -> None:
-        seen: list[float] = []
+        received: list[float] = []
         done = asyncio.Event()
 
-        async def hear(*_: object) -> None:
-            seen.append(CLOCK())
-            if len(seen) == int(count):
+        async def receive(*_: object) -> None:
+            received.append(CLOCK())
+            if len(received) == int(count):
                 done.set()
 
         async with parts.ours(Path(path)) as ours:
-            ours.router.subscribe(BatchFinished, hear)
+            ours.router.subscribe(BatchFinished, receive)
             print("ready", flush=True)
             await done.wait()
-            say(seen=seen)
+            print_and_exit(received=received)
 
     asyncio.run(run())
 
 
 def datagram(path: str, count: str) -> None:
-    """Receive *count* datagrams and do nothing else, and say when."""
+    """Receive *count* datagrams and do nothing else, and print when."""
     import socket
 
-    seen: list[float] = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
-        ear.bind(path)
+    received: list[float] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(path)
         print("ready", flush=True)
-        while len(seen) < int(count):
-            ear.recv(1)
-            seen.append(CLOCK())
-    say(seen=seen)
+        while len(received) < int(count):
+            receiver.recv(1)
+            received.append(CLOCK())
+    print_and_exit(received=received)
 
 
 def idle(path: str) -> None:
@@ -137,23 +158,23 @@ def idle(path: str) -> None:
     from bench import parts
     from ringrift.events.selfplay import BatchFinished
 
-    async def hear(*_: object) -> None:
-        raise AssertionError("nobody says anything")
+    async def receive(*_: object) -> None:
+        raise AssertionError("no event is published")
 
     async def run() -> None:
         async with parts.ours(Path(path)) as ours:
-            ours.router.subscribe(BatchFinished, hear)
-            ours.router.handle(BatchFinished, hear, name="bench")
-            await asyncio.sleep(0.5)  # until both have found their place
+            ours.router.subscribe(BatchFinished, receive)
+            ours.router.handle(BatchFinished, receive, name="bench")
+            await asyncio.sleep(0.5)  # until both have read their positions
             start, cpu = CLOCK(), time.process_time()
             await asyncio.sleep(IDLE_SECONDS)
-            say(share=(time.process_time() - cpu) / (CLOCK() - start) * 100)
+            print_and_exit(share=(time.process_time() - cpu) / (CLOCK() - start) * 100)
 
     asyncio.run(run())
 
 
 def publish(home: str) -> None:
-    """A program of old style: import, and publish one event that is durable when it is done."""
+    """A program that uses the documented API: import, and publish one durable event."""
     import os
 
     os.environ["RINGRIFT_HOME"] = home
@@ -161,11 +182,11 @@ def publish(home: str) -> None:
 
     imported_at, weight = time.monotonic(), memory()["rss"]
     get_router().publish_sync("EVENT_A", {})
-    say(ready=time.monotonic(), imported=imported_at, rss=weight)
+    print_and_exit(ready=time.monotonic(), imported=imported_at, rss=weight)
 
 
 def full(home: str) -> None:
-    """A program of old style that starts every daemon and then does nothing."""
+    """A program that uses the documented API, starts every daemon and then does nothing."""
     import asyncio
     import os
 
@@ -176,21 +197,28 @@ def full(home: str) -> None:
     started = asyncio.run(get_daemon_manager().start_all(profile="full"))
     took = CLOCK() - start
     assert all(started.values())
-    time.sleep(0.5)  # until what a start sets off is over
+    time.sleep(0.5)  # until the work of starting is done
     start, cpu = CLOCK(), time.process_time()
     time.sleep(IDLE_SECONDS)
-    say(full=took, share=(time.process_time() - cpu) / (CLOCK() - start) * 100, rss=memory()["rss"])
+    print_and_exit(full=took, share=(time.process_time() - cpu) / (CLOCK() - start) * 100, rss=memory()["rss"])
 
 
 def bare(_: str) -> None:
     """An interpreter and nothing else."""
-    say(ready=time.monotonic(), imported=time.monotonic(), rss=memory()["rss"])
+    print_and_exit(ready=time.monotonic(), imported=time.monotonic(), rss=memory()["rss"])
 
 
 MODES = {
-    "node": node, "raw": raw, "import": imported, "listen": listen, "datagram": datagram, "idle": idle,
-    "publish": publish, "full": full, "bare": bare,
-}  # fmt: skip
+    "node": node,
+    "raw": raw,
+    "import": imported,
+    "listen": listen,
+    "datagram": datagram,
+    "idle": idle,
+    "publish": publish,
+    "full": full,
+    "bare": bare,
+}
 
 if __name__ == "__main__":
     MODES[sys.argv[1]](*sys.argv[2:])

@@ -1,4 +1,4 @@
-"""Measuring: sides take turns, round by round, and what counts is the median of the ratios within a round."""
+"""Measuring: the sides take turns, round by round; the result is the median of the ratios within a round."""
 
 import gc
 import statistics
@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 Metrics = Mapping[str, float]
 Side = Callable[[Path], Metrics]
-"""Does the work once in an empty folder and says what it measured."""
+"""Does the work once in an empty folder and returns its measurements."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Line:
     ours_min: float | None = None
     ours_max: float | None = None
     recorded: bool = False
-    """Whether its ratio is remembered and may not get worse.
+    """Whether its ratio is recorded and may not get worse.
 
-    Only ratios of CPU time and memory are: by the wall, a ratio is the nearer to 1 the slower the disk just is.
+    Only ratios of CPU time and memory are: in wall time, a slow disk moves every ratio towards 1.
     """
 
     @property
@@ -42,9 +42,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Contest:
-    """Sides that do the same work, and the lines that come of it.
+    """Sides that do the same work, and the lines of its results.
 
-    *open* gets a folder that lasts for the whole contest, for what is dear to prepare.
+    *open* gets a folder that lasts for the whole contest, for expensive preparations.
     """
 
     name: str
@@ -69,13 +69,13 @@ class Spread:
 
 
 class Stopwatch:
-    """Measures from now on, by the wall and in CPU time of this process, which other processes hardly change."""
+    """Measures from now on, in wall time and in CPU time of this process, which other processes hardly change."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     def per(self, count: int) -> Metrics:
-        """What was reached since, for *count* things: ``rate`` in things/s, ``cpu`` in µs for each."""
+        """The results since then for *count* things: ``rate`` in things/s, ``cpu`` in µs for each."""
         cpu, wall = time.process_time() - self._cpu, time.perf_counter() - self._wall
         return {"rate": count / wall, "cpu": cpu / count * 1e6}
 
@@ -92,14 +92,14 @@ class Row:
 
 def hold(contest: Contest, rounds: int, scratch: Path) -> Iterator[Row]:
     """Run *contest* for *rounds* rounds below *scratch*; its rows."""
-    with TemporaryDirectory(prefix=f"{contest.name}-", dir=scratch) as kept, contest.open(Path(kept)) as sides:
-        found: dict[str, list[Metrics]] = {side: [] for side in sides}
+    with TemporaryDirectory(prefix=f"{contest.name}-", dir=scratch) as folder, contest.open(Path(folder)) as sides:
+        results: dict[str, list[Metrics]] = {side: [] for side in sides}
         for number in range(rounds):
-            # Who goes first changes, so that neither side always finds the disk as the other one left it.
+            # The order alternates, so that neither side always runs right after the other.
             for side in sorted(sides, reverse=bool(number % 2)):
-                found[side].append(_once(sides[side], scratch))
+                results[side].append(_once(sides[side], scratch))
     for line in contest.lines:
-        yield _row(line, found)
+        yield _row(line, results)
 
 
 def _once(side: Side, scratch: Path) -> Metrics:
@@ -108,11 +108,11 @@ def _once(side: Side, scratch: Path) -> Metrics:
         return side(Path(fresh))
 
 
-def _row(line: Line, found: Mapping[str, Sequence[Metrics]]) -> Row:
-    ours = [metrics[line.metric] for metrics in found[line.ours]]
+def _row(line: Line, results: Mapping[str, Sequence[Metrics]]) -> Row:
+    ours = [metrics[line.metric] for metrics in results[line.ours]]
     if line.raw is None:
         return Row(line, Spread.of(ours), None, None)
-    raw = [metrics[line.metric] for metrics in found[line.raw]]
-    # Paired by round: what slowed both sides of a round down is in neither ratio.
+    raw = [metrics[line.metric] for metrics in results[line.raw]]
+    # Paired by round: a slow moment that hits both sides cancels out.
     ratios = [mine / theirs for mine, theirs in zip(ours, raw, strict=True)]
     return Row(line, Spread.of(ours), Spread.of(raw), Spread.of(ratios))

@@ -19,15 +19,15 @@ PUBLISHERS, EACH = 64, 150
 LATENCY = {1: 200, 8: 60, 64: 40}
 """Publishers, and how often each of them publishes."""
 
-# The same columns without STRICT and without the index on ids: what the index costs is seen against this.
-BARE = """CREATE TABLE log (position INTEGER PRIMARY KEY, id, name, version, time, node, source, origin, correlation,
+# The same columns without STRICT and without the index on ids: the difference is the cost of the index.
+BARE = """CREATE TABLE log (position INTEGER PRIMARY KEY, id, name, version, time, node, source, labels, correlation,
 cause, trace, depth, body)"""
 
 Publish = Callable[[int], Awaitable[Any]]
 
 
 class Writer:
-    """One writer thread: takes all rows that wait, a bare INSERT each, one COMMIT, and wakes everybody at once."""
+    """One writer thread: takes all waiting rows, a bare INSERT each, one COMMIT, and wakes all publishers at once."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
@@ -43,7 +43,7 @@ class Writer:
         await done
 
     def stop(self) -> None:
-        """End the thread; nobody waits any more."""
+        """End the thread, once no publisher waits."""
         self._waiting.put(None)
         self._thread.join()
 
@@ -65,16 +65,16 @@ def _wake(group: list[asyncio.Future[None]]) -> None:
 
 
 async def _all(publish: Publish, publishers: int, each: int) -> list[float]:
-    """Everybody publishes; how long each publish took."""
+    """Run all publishers; the duration of each publish."""
     took: list[float] = []
 
-    async def one(first: int) -> None:
+    async def publish_all(first: int) -> None:
         for number in range(first, first + each):
             start = time.perf_counter()
             await publish(number)
             took.append(time.perf_counter() - start)
 
-    await asyncio.gather(*(one(publisher * each) for publisher in range(publishers)))
+    await asyncio.gather(*(publish_all(publisher * each) for publisher in range(publishers)))
     return took
 
 
@@ -116,20 +116,20 @@ def _throughput(_: Path) -> Iterator[Mapping[str, Side]]:
 @contextmanager
 def _latency(_: Path) -> Iterator[Mapping[str, Side]]:
     def ours(folder: Path) -> Metrics:
-        found = {count: asyncio.run(_ours(folder / f"{count}.db", count, each)) for count, each in LATENCY.items()}
-        return _by_count(found)
+        metrics = {count: asyncio.run(_ours(folder / f"{count}.db", count, each)) for count, each in LATENCY.items()}
+        return _by_count(metrics)
 
     def raw(folder: Path) -> Metrics:
-        found = {
+        metrics = {
             count: asyncio.run(_raw(folder / f"{count}.db", count, each, index=True)) for count, each in LATENCY.items()
         }
-        return _by_count(found)
+        return _by_count(metrics)
 
     yield {"ours": ours, "raw": raw}
 
 
-def _by_count(found: Mapping[int, Metrics]) -> Metrics:
-    return {f"{name} {count}": metrics[name] for count, metrics in found.items() for name in ("p50", "p99")}
+def _by_count(rounds: Mapping[int, Metrics]) -> Metrics:
+    return {f"{name} {count}": metrics[name] for count, metrics in rounds.items() for name in ("p50", "p99")}
 
 
 THROUGHPUT = Contest(
@@ -140,7 +140,7 @@ THROUGHPUT = Contest(
         Line("publish, CPU", "the same in CPU time for each event", "µs", "cpu", recorded=True),
         Line("publish, bare table", "the same against a table without its index", "events/s", "rate", raw="bare"),
     ),
-)  # fmt: skip
+)
 LATENCIES = Contest(
     name="latency",
     open=_latency,
@@ -149,4 +149,4 @@ LATENCIES = Contest(
         for count in LATENCY
         for name in ("p50", "p99")
     ),
-)  # fmt: skip
+)

@@ -15,7 +15,7 @@ from random import Random
 
 from bench.measure import Contest, Line, Metrics, Side
 from ringrift.evaluation.rating import Rating, rate
-from ringrift.evaluation.tally import Observed, Player, Tally, add
+from ringrift.evaluation.tally import BlockScore, Player, Tally, add
 
 PLAYERS = 200
 BLOCKS = 100_000
@@ -25,29 +25,31 @@ SHAPES = {"all": 10_000, "ladder": 5, "chain": 1}
 """By name, how many places apart by strength players may be to have met."""
 
 
-def league(reach: int, size: int = PLAYERS) -> list[Observed]:
+def league(reach: int, size: int = PLAYERS) -> list[BlockScore]:
     """Blocks of two seats between *size* players of known strengths, at most *reach* places apart."""
     random = Random(reach)
     nats = sorted(random.gauss(0.0, SPREAD_NATS) for _ in range(size))
     players = [Player(weights=f"{random.getrandbits(256):064x}", settings="sims=16") for _ in range(size)]
-    blocks: list[Observed] = []
+    blocks: list[BlockScore] = []
     while len(blocks) < BLOCKS:
-        one = random.randrange(size)
-        other = random.randint(max(0, one - reach), min(size - 1, one + reach))
-        if one == other:
+        first = random.randrange(size)
+        second = random.randint(max(0, first - reach), min(size - 1, first + reach))
+        if first == second:
             continue
-        chance = 1.0 / (1.0 + math.exp(nats[other] - nats[one]))
+        chance = 1.0 / (1.0 + math.exp(nats[second] - nats[first]))
         points = 2 * sum(random.random() < chance for _ in range(2))
-        blocks.append(Observed(variant="hex8_2p", one=players[one], other=players[other], points=points, comparisons=2))
+        blocks.append(
+            BlockScore(variant="hex8_2p", one=players[first], other=players[second], points=points, comparisons=2)
+        )
     return blocks
 
 
-def refit(blocks: Sequence[Observed]) -> tuple[Rating, ...]:
+def refit(blocks: Sequence[BlockScore]) -> tuple[Rating, ...]:
     """Everything from the log."""
     return rate(add(Tally(), blocks), {blocks[0].one: 0.0})
 
 
-def counted(blocks: Sequence[Observed]) -> int:
+def counted(blocks: Sequence[BlockScore]) -> int:
     """The raw limit of a refit: each block is looked at once and counted."""
     return len(Counter([(block.one, block.other, block.points) for block in blocks]))
 
@@ -60,13 +62,13 @@ def summed(tally: Tally) -> int:
 @contextmanager
 def _sides(_: Path) -> Iterator[Mapping[str, Side]]:
     blocks = league(SHAPES["all"])
-    known, fresh, anchors = add(Tally(), blocks[:-BATCH]), blocks[-BATCH:], {blocks[0].one: 0.0}
+    past, fresh, anchors = add(Tally(), blocks[:-BATCH]), blocks[-BATCH:], {blocks[0].one: 0.0}
 
     def ours(_: Path) -> Metrics:
         begun = time.process_time()
         whole = refit(blocks)
         between = time.process_time()
-        updated = rate(add(known, fresh), anchors)
+        updated = rate(add(past, fresh), anchors)
         ended = time.process_time()
         assert updated == whole  # whatever was added when, and to the last bit
         return {"refit": between - begun, "update": ended - between}
@@ -75,7 +77,7 @@ def _sides(_: Path) -> Iterator[Mapping[str, Side]]:
         begun = time.process_time()
         counted(blocks)
         between = time.process_time()
-        summed(known)
+        summed(past)
         return {"refit": between - begun, "update": time.process_time() - between}
 
     yield {"ours": ours, "raw": raw}
@@ -96,16 +98,16 @@ def main(size: int) -> None:
     print(f"{'s CPU':10}{'meetings':>10}{'refit':>10}{'update':>10}")
     for name, reach in SHAPES.items():
         blocks = league(reach, size)
-        known, fresh, anchors = add(Tally(), blocks[:-BATCH]), blocks[-BATCH:], {blocks[0].one: 0.0}
+        past, fresh, anchors = add(Tally(), blocks[:-BATCH]), blocks[-BATCH:], {blocks[0].one: 0.0}
         refits, updates = [], []
         for _ in range(3):
             begun = time.process_time()
             refit(blocks)
             between = time.process_time()
-            rate(add(known, fresh), anchors)
+            rate(add(past, fresh), anchors)
             refits.append(between - begun)
             updates.append(time.process_time() - between)
-        print(f"{name:10}{len(known.meetings):10}{min(refits):10.2f}{min(updates):10.2f}")
+        print(f"{name:10}{len(past.meetings):10}{min(refits):10.2f}{min(updates):10.2f}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Reactions and handlers: durable readers take in a log, their places moved with each batch.
+"""Reactions and handlers: durable readers consume a log, and their positions move with each batch.
 
-A reaction writes a record for each event in the transaction that moves it; a handler runs outside and does nothing.
+A reaction writes a record for each event in the transaction that moves its position; a handler does nothing.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ SECONDS_MAX = 60.0
 
 
 def load(path: Path, events: int = EVENTS) -> None:
-    """A store at *path* with so many events in its log."""
+    """Make a store at *path* with *events* events in its log."""
     with parts.raw(path) as db, db:
         db.executemany(parts.INSERT, parts.log_rows(events))
 
@@ -36,13 +36,13 @@ async def _react(event: Event, envelope: Envelope, tx: Tx) -> None:
 
 async def _ours(path: Path) -> Metrics:
     load(path)
-    reader = Reader(name=READER, wants=frozenset({BatchFinished.name()}), react=_react)
+    reader = Reader(name=READER, event_names=frozenset({BatchFinished.name()}), react=_react)
     async with parts.ours(path) as ours:
-        courier = ours.router.courier
-        place = await courier.enrol(reader)
+        deliverer = ours.router.deliverer
+        place = await deliverer.register(reader)
         watch = Stopwatch()
         while place < EVENTS:
-            place = await courier.take(reader, place)
+            place = await deliverer.deliver_batch(reader, place)
         reached = watch.per(EVENTS)
     _check(path)
     return reached
@@ -52,7 +52,7 @@ def _raw(path: Path) -> Metrics:
     load(path)
     read, put, advance = QUERIES["read"], QUERIES["put"], QUERIES["advance"]
     with parts.raw(path) as db:
-        db.execute(QUERIES["enrol"], (READER, 0))
+        db.execute(QUERIES["register_reader"], (READER, 0))
         place = 0
         watch = Stopwatch()
         while place < EVENTS:
@@ -71,7 +71,7 @@ def _raw(path: Path) -> Metrics:
 def _check(path: Path) -> None:
     with parts.raw(path) as db:
         assert db.execute("SELECT count(*) FROM records").get == EVENTS
-        assert db.execute(QUERIES["place"], (READER,)).get == (EVENTS, 0)
+        assert db.execute(QUERIES["position"], (READER,)).get == (EVENTS, 0)
 
 
 # -- handlers ----------------------------------------------------------------------------------------------------------
@@ -79,52 +79,52 @@ def _check(path: Path) -> None:
 
 async def _handled(path: Path) -> Metrics:
     load(path)
-    heard, last = 0, asyncio.Event()
+    received, last = 0, asyncio.Event()
 
-    async def hear(event: Event, envelope: Envelope, key: str) -> None:
-        nonlocal heard
-        heard += 1
-        if heard == EVENTS:
+    async def receive(event: Event, envelope: Envelope, key: str) -> None:
+        nonlocal received
+        received += 1
+        if received == EVENTS:
             last.set()
 
     async with parts.ours(path) as ours, asyncio.timeout(SECONDS_MAX):
         watch = Stopwatch()
-        ours.router.handle(BatchFinished, hear, name=READER, from_start=True)
+        ours.router.handle(BatchFinished, receive, name=READER, from_start=True)
         await last.wait()
         while (await _place(ours.store)) < EVENTS:  # noqa: ASYNC110 - the last COMMIT is on its way
             await asyncio.sleep(0.0005)
         reached = watch.per(EVENTS)
-    assert heard == EVENTS
+    assert received == EVENTS
     return reached
 
 
 async def _place(store: Store) -> int:
     async with store.read() as view:
-        return (await view.places())[READER]
+        return (await view.positions())[READER]
 
 
 async def _raw_handled(path: Path) -> Metrics:
     load(path)
     read, advance = QUERIES["read"], QUERIES["advance"]
-    heard = 0
+    received = 0
 
-    async def hear(row: tuple[Any, ...]) -> None:
-        nonlocal heard
-        heard += 1
+    async def receive(row: tuple[Any, ...]) -> None:
+        nonlocal received
+        received += 1
 
     with parts.raw(path) as db:
         watch = Stopwatch()
-        db.execute(QUERIES["enrol"], (READER, 0))
+        db.execute(QUERIES["register_reader"], (READER, 0))
         place = 0
         while rows := list(db.execute(read, (place, BATCH))):
             for row in rows:
-                await hear(row)
+                await receive(row)
             db.execute("BEGIN IMMEDIATE")
             db.execute(advance, (READER, place, rows[-1][4]))
             db.execute("COMMIT")
             place = rows[-1][4]
         reached = watch.per(EVENTS)
-    assert heard == EVENTS
+    assert received == EVENTS
     return reached
 
 
@@ -151,7 +151,7 @@ REACTIONS = Contest(
         Line("react", f"a reaction that writes a record, batches of {BATCH}", "events/s", "rate", ratio_min=0.3),
         Line("react, CPU", "the same in CPU time for each event", "µs", "cpu", recorded=True),
     ),
-)  # fmt: skip
+)
 HANDLERS = Contest(
     name="handle",
     open=_handlers,
@@ -159,4 +159,4 @@ HANDLERS = Contest(
         Line("handle", f"a durable handler that does nothing, batches of {BATCH}", "events/s", "rate"),
         Line("handle, CPU", "the same in CPU time for each event", "µs", "cpu", recorded=True),
     ),
-)  # fmt: skip
+)

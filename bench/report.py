@@ -1,4 +1,4 @@
-"""Reporting: the table, the page, the results and what is remembered of them."""
+"""Reporting: the table, the page, the results and the recorded ratios."""
 
 import json
 import os
@@ -21,12 +21,12 @@ PAGE = """# Performance
 *Written by `make bench ARGS=--page`; do not edit.*
 
 Every line is measured against something that does the same work in the same run.
-Where no other is named behind a semicolon, that is raw SQLite: the same statements in the same transactions through
+Unless another one is named after a semicolon, that is raw SQLite: the same statements in the same transactions through
 `apsw` and nothing else, with WAL and `synchronous=FULL`, on a fresh file of the same filesystem.
 The sides take turns for {rounds} rounds; shown are medians with quartiles.
 The ratio is ours / reference, the median over the rounds.
-Rates of one machine say little about another one; ratios of one run do.
-By the wall, ratios of what is durable come nearer to 1 the longer an fsync takes.
+Rates of one machine say little about another machine; ratios of one run do.
+In wall time, ratios of durable work come nearer to 1 the longer an fsync takes.
 In CPU time they hardly depend on disk or load.
 
 {table}
@@ -42,7 +42,7 @@ A bound is fixed, or {tolerance:.0%} above a ratio of CPU time or memory in `ben
 
 
 def number(value: float) -> str:
-    """*value* with three digits that matter."""
+    """*value* with three significant digits."""
     if value >= 100:
         return f"{float(f'{value:.3g}'):,.0f}"
     return f"{value:.3g}"
@@ -58,18 +58,18 @@ def _spread(spread: Spread | None, unit: str = "") -> str:
 
 def _bound(row: Row, recorded: Mapping[str, float]) -> str:
     line = row.line
-    said = []
+    bounds = []
     if line.ratio_min is not None:
-        said.append(f"ratio ≥ {line.ratio_min:g}")
+        bounds.append(f"ratio ≥ {line.ratio_min:g}")
     if line.ratio_max is not None:
-        said.append(f"ratio ≤ {line.ratio_max:g}")
+        bounds.append(f"ratio ≤ {line.ratio_max:g}")
     if line.ours_min is not None:
-        said.append(f"≥ {number(line.ours_min)} {line.unit}")
+        bounds.append(f"≥ {number(line.ours_min)} {line.unit}")
     if line.ours_max is not None:
-        said.append(f"≤ {line.ours_max:g} {line.unit}")
+        bounds.append(f"≤ {line.ours_max:g} {line.unit}")
     if line.recorded and line.name in recorded:
-        said.append(f"ratio {'≥' if line.more_is_better else '≤'} {limit(line, recorded[line.name]):.2f}")
-    return ", ".join(said) or "–"
+        bounds.append(f"ratio {'≥' if line.more_is_better else '≤'} {limit(line, recorded[line.name]):.2f}")
+    return ", ".join(bounds) or "–"
 
 
 def limit(line: Line, recorded: float) -> float:
@@ -94,7 +94,7 @@ def table(rows: Sequence[Row], recorded: Mapping[str, float]) -> str:
 
 
 def machine(folder: Path) -> str:
-    """This machine in one phrase, with what its disk takes for the smallest durable write in *folder*."""
+    """This machine in one phrase, with the time of the smallest durable write in *folder*."""
     model = next(
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.processor(),
@@ -126,38 +126,40 @@ def page(rows: Sequence[Row], recorded: Mapping[str, float], rounds: int, on: st
 
 
 def results(rows: Sequence[Row], rounds: int, on: str) -> str:
-    """Everything that was measured, as JSON."""
+    """All measurements, as JSON."""
     return json.dumps({"machine": on, "rounds": rounds, "rows": [asdict(row) for row in rows]}, indent=1) + "\n"
 
 
-def remembered(rows: Sequence[Row], before: Mapping[str, float]) -> dict[str, float]:
+def updated_ratios(rows: Sequence[Row], before: Mapping[str, float]) -> dict[str, float]:
     """The ratios to compare later runs with: those of *before*, with those of *rows* on top."""
     now = {row.line.name: round(row.ratio.median, 3) for row in rows if row.ratio and row.line.recorded}
     return dict(sorted({**before, **now}.items()))
 
 
 def misses(rows: Sequence[Row], recorded: Mapping[str, float]) -> list[str]:
-    """What is worse than its bound, or too much worse than it was."""
-    found = []
+    """The lines that miss their bound or are much worse than recorded."""
+    messages = []
     for row in rows:
         line = row.line
         if line.ours_min is not None and row.ours.median < line.ours_min:
-            found.append(f"{line.name}: {number(row.ours.median)} {line.unit}, at least {number(line.ours_min)} wanted")
+            messages.append(
+                f"{line.name}: {number(row.ours.median)} {line.unit}, at least {number(line.ours_min)} required"
+            )
         if line.ours_max is not None and row.ours.median > line.ours_max:
-            found.append(f"{line.name}: {number(row.ours.median)} {line.unit}, at most {line.ours_max:g} allowed")
+            messages.append(f"{line.name}: {number(row.ours.median)} {line.unit}, at most {line.ours_max:g} allowed")
         if row.ratio is None:
             continue
         ratio = row.ratio.median
         if line.ratio_min is not None and ratio < line.ratio_min:
-            found.append(f"{line.name}: ratio {ratio:.3f}, at least {line.ratio_min:g} wanted")
+            messages.append(f"{line.name}: ratio {ratio:.3f}, at least {line.ratio_min:g} required")
         if line.ratio_max is not None and ratio > line.ratio_max:
-            found.append(f"{line.name}: ratio {ratio:.3f}, at most {line.ratio_max:g} allowed")
+            messages.append(f"{line.name}: ratio {ratio:.3f}, at most {line.ratio_max:g} allowed")
         if not line.recorded:
             continue
         if line.name not in recorded:
-            found.append(f"{line.name}: no ratio is recorded; --record remembers this one")
+            messages.append(f"{line.name}: no ratio is recorded; --record stores this one")
             continue
         worst = limit(line, recorded[line.name])
         if ratio < worst if line.more_is_better else ratio > worst:
-            found.append(f"{line.name}: ratio {ratio:.3f} was {recorded[line.name]:.3f} when it was recorded")
-    return found
+            messages.append(f"{line.name}: ratio {ratio:.3f} was {recorded[line.name]:.3f} when it was recorded")
+    return messages

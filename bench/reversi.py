@@ -24,20 +24,23 @@ ctx = Scratch(Path(sys.argv[1]), durable=False)
 model = Reversi().run(JobSpec("job", "train", "square8_2p", 1), ctx).outputs[0].blob
 job = JobSpec("job", "play", "square8_2p", 1, inputs={"model": (model,)}, params={"games": int(sys.argv[2])})
 Reversi().run(job, ctx)
-said = {"ready": time.monotonic(), "cpu": time.process_time()}
-print(json.dumps({**said, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+times = {"ready": time.monotonic(), "cpu": time.process_time()}
+print(json.dumps({**times, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
 """
 
 
 def _child(folder: Path, games: int) -> Metrics:
-    """A fresh process that plays: how long it took, and the most memory that it had."""
+    """A fresh process that plays: its time and its peak memory."""
     begun = time.monotonic()
     ran = subprocess.run(
         [sys.executable, "-c", _START, str(folder), str(games)],
-        capture_output=True, text=True, check=True, timeout=CHILD_SECONDS_MAX,
-    )  # fmt: skip
-    said: dict[str, float] = json.loads(ran.stdout)
-    return {**said, "seconds": said["ready"] - begun}
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=CHILD_SECONDS_MAX,
+    )
+    printed: dict[str, float] = json.loads(ran.stdout)
+    return {**printed, "seconds": printed["ready"] - begun}
 
 
 @contextmanager
@@ -48,11 +51,11 @@ def _play(variant: str, _: Path) -> Iterator[Mapping[str, Side]]:
     from ringrift.workload.api import JobSpec
     from ringrift.workload.scratch import Scratch
     from ringrift_reversi import net, records
-    from ringrift_reversi.evaluate import Evaluator, quickest
+    from ringrift_reversi.evaluate import Evaluator, fastest_dtype
     from ringrift_reversi.workload import Reversi
 
     torch.set_num_threads(1)
-    model, dtype = net.birth(variant, 1), quickest(variant)
+    model, dtype = net.new_net(variant, 1), fastest_dtype(variant)
     evaluate = Evaluator(model, rows=ROWS, dtype=dtype)
     boards = np.zeros((ROWS, model.cells), np.int8)
     movers = np.zeros(ROWS, np.int8)
@@ -84,21 +87,21 @@ def _train(_: Path) -> Iterator[Mapping[str, Side]]:
 
     from ringrift_reversi import export, net, records
     from ringrift_reversi.evaluate import Evaluator
-    from ringrift_reversi.order import Style
     from ringrift_reversi.play import Slots
-    from ringrift_reversi.train import Course, Trainer
+    from ringrift_reversi.play_spec import Style
+    from ringrift_reversi.train import TrainConfig, Trainer
 
     torch.set_num_threads(1)
     variant = "square8_2p"
     slots = Slots(variant, slots=64, games=64, seed=1, style=Style(sims=2))
-    evaluate = Evaluator(net.birth(variant, 1), rows=64)
+    evaluate = Evaluator(net.new_net(variant, 1), rows=64)
     while len(slots.live):
         slots.step(evaluate)
-    known = export.replayed(records.joined([game for _, game in slots.finished]), variant)
-    trainer = Trainer(net.birth(variant, 1), known, Course(steps=10**6), 0)
+    samples = export.replay(records.join([game for _, game in slots.finished]), variant)
+    trainer = Trainer(net.new_net(variant, 1), samples, TrainConfig(steps=10**6), 0)
     planes = torch.from_numpy(np.random.default_rng(0).random((256, 3, 8, 8), np.float32))
     planes = planes.contiguous(memory_format=torch.channels_last)
-    model = net.channels_last(net.birth(variant, 1).train())
+    model = net.channels_last(net.new_net(variant, 1).train())
     optimiser = torch.optim.AdamW(model.parameters(), fused=True)
 
     def ours(_: Path) -> Metrics:
@@ -120,8 +123,8 @@ def _train(_: Path) -> Iterator[Mapping[str, Side]]:
 
 
 @contextmanager
-def _start(kept: Path) -> Iterator[Mapping[str, Side]]:
-    _child(kept, 1)  # compiles what is not compiled yet
+def _start(shared: Path) -> Iterator[Mapping[str, Side]]:
+    _child(shared, 1)  # compiles functions that are not compiled yet
     yield {"one": partial(_child, games=1), "many": partial(_child, games=GAMES)}
 
 

@@ -23,20 +23,20 @@ HEADLINE = "square8_2p"
 
 
 def playouts(name: str, games: int) -> int:
-    """Play *games* random games to the end, as a search does; how many plies that were."""
+    """Play *games* random games to the end, as a search does; the plies played."""
     board, players = variant(name)
     boards, to_move = np.tile(start(board.name, players), (games, 1)), np.zeros(games, np.int8)
     return engine.playouts(boards, to_move, players, board.rays, np.arange(games, dtype=np.uint64), board.cells)
 
 
 def listed(name: str, games: int) -> int:
-    """The same with every legal move listed before one is drawn, as one who keeps a policy must; how many plies."""
+    """The same with every legal move listed before one is drawn, as a player with a policy must; the plies played."""
     board, players = variant(name)
     boards, to_move = np.tile(start(board.name, players), (games, 1)), np.zeros(games, np.int8)
     marks, random = np.empty_like(boards, np.uint8), np.random.default_rng(0)
     plies = 0
     while (to_move >= 0).any():
-        engine.legal_all(boards, to_move, board.rays, marks)
+        engine._legal_all(boards, to_move, board.rays, marks)
         chosen = (marks * random.random(marks.shape, np.float32)).argmax(axis=1).astype(np.int16)
         plies += int((to_move >= 0).sum())
         engine.apply_all(boards, to_move, chosen, players, board.rays)
@@ -44,7 +44,7 @@ def listed(name: str, games: int) -> int:
 
 
 def uct(name: str, games: int) -> int:
-    """One decision of uct:200 in each of *games* positions; how many random games that were."""
+    """One decision of uct:200 in each of *games* positions; the random games played."""
     board, players = variant(name)
     boards, to_move = np.tile(start(board.name, players), (games, 1)), np.zeros(games, np.int8)
     seeds = np.arange(games, dtype=np.uint64)
@@ -111,7 +111,7 @@ def main() -> None:
             rate(lambda count, name=name: listed(name, count), games // 4),
             rate(lambda count, name=name: uct(name, count), max(2, SIMULATIONS // 200 * 64 // cells)),
         )
-        print(f"{name:14}" + "".join(f"{each:10.0f}" for each in rates))
+        print(f"{name:14}" + "".join(f"{speed:10.0f}" for speed in rates))
 
 
 if __name__ == "__main__":

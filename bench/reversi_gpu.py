@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from reversi.sham import Sham
+from reversi.stub_net import StubNet
 from ringrift_reversi import net as nets
-from ringrift_reversi import records, tensors, torch_chance, torch_net, torch_play, torch_rules
-from ringrift_reversi.order import Style
+from ringrift_reversi import records, tensors, torch_net, torch_play, torch_rng, torch_rules
+from ringrift_reversi.play_spec import Style
 from ringrift_reversi.topology import VARIANTS, start, topology
 from ringrift_reversi.torch_search import Roots, Search
 
@@ -30,51 +30,53 @@ ERROR_MAX = 0.05  # bfloat16 has eight bits
 
 
 def positions(rules: torch_rules.Rules, count: int, plies_most: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Positions behind 0 … *plies_most* - 1 random plies where somebody can move."""
+    """Positions behind 0 … *plies_most* - 1 random plies where a player can move."""
     board = torch.as_tensor(start(rules.board, rules.players)).to(rules.device)
     discs = torch_rules.pack(rules, board.expand(count, -1))
     number = torch.arange(count, device=rules.device)
     mover = torch.zeros_like(number)
     for ply in range(plies_most):
         legal = torch_rules.spread(rules, torch_rules.of_seat(torch_rules.legal(rules, discs), mover)) > 0
-        lot = torch_chance.noise(number, torch.full_like(number, ply), rules.cells)
+        lot = torch_rng.noise(number, torch.full_like(number, ply), rules.cells)
         played = torch_rules.apply(rules, discs, mover, torch.where(legal, lot, -torch.inf).argmax(1))
-        mover_then, _ = torch_rules.following(rules, played, mover)
+        mover_then, _ = torch_rules.next_mover(rules, played, mover)
         goes = (ply < number % plies_most) & (mover_then >= 0)
         discs, mover = torch.where(goes[:, None, None], played, discs), torch.where(goes, mover_then, mover)
     return discs, mover
 
 
 def record() -> None:
-    """Write what the search of the CPU visits."""
+    """Record the visits of the CPU search."""
     from ringrift_reversi import search  # needs numba
 
     arrays = {}
     for variant, count in RECORDED.items():
         board, players = VARIANTS[variant]
-        rules = torch_rules.lay(topology(board), players)
+        rules = torch_rules.make_rules(topology(board), players)
         discs, mover = positions(rules, count, rules.cells * 3 // 4)
         boards, movers = torch_rules.unpack(rules, discs).numpy(), mover.to(torch.int8).numpy()
-        found = search.Search(variant, games=count, sims=SIMS)
+        results = search.Search(variant, games=count, sims=SIMS)
         for game in range(count):
-            found.put(game, boards[game], int(movers[game]))
+            results.put(game, boards[game], int(movers[game]))
         noise = np.random.default_rng(count).gumbel(size=boards.shape).astype(np.float16)
-        found.noise[:] = noise
+        results.noise[:] = noise
         every = np.arange(count)
-        found.run(every, Sham(players, rules.cells).on_host, np.full(count, SIMS, np.int32))
-        visits = found.visits(every).astype(np.uint8)
-        arrays |= {f"{variant}.{name}": array for name, array in (
-            ("boards", boards), ("movers", movers), ("noise", noise), ("visits", visits))}  # fmt: skip
+        results.run(every, StubNet(players, rules.cells).on_host, np.full(count, SIMS, np.int32))
+        visits = results.visits(every).astype(np.uint8)
+        arrays |= {
+            f"{variant}.{name}": array
+            for name, array in (("boards", boards), ("movers", movers), ("noise", noise), ("visits", visits))
+        }
     VISITS.write_bytes(tensors.pack(arrays, {"sims": str(SIMS)}))
 
 
 def check(device: str) -> int:
-    """Compare with what the CPU visits; how many positions differ."""
+    """Compare with the visits of the CPU search; the number of positions that differ."""
     arrays, _ = tensors.unpack(VISITS.read_bytes())
-    wrong = 0
+    fault_count = 0
     for variant, count in RECORDED.items():
         board, players = VARIANTS[variant]
-        rules = torch_rules.lay(topology(board), players, device)
+        rules = torch_rules.make_rules(topology(board), players, device)
         boards, movers, noise, visits = (
             torch.as_tensor(arrays[f"{variant}.{name}"].copy()).to(device)
             for name in ("boards", "movers", "noise", "visits")
@@ -82,15 +84,15 @@ def check(device: str) -> int:
         on_gpu = device == "cuda"
         began = time.perf_counter()
         torch.compiler.reset()
-        sham = Sham(players, rules.cells, device)
-        search = Search(rules, sham, games=count, sims=SIMS, compiled=on_gpu, graphed=on_gpu)
+        stub_net = StubNet(players, rules.cells, device)
+        search = Search(rules, stub_net, games=count, sims=SIMS, compiled=on_gpu, graphed=on_gpu)
         roots = search.look(torch_rules.pack(rules, boards), movers.long())
         differ = 0
         for _ in range(2):
             differ += int((search.run(roots, noise.float()).visits != visits).any(1).sum())
         print(f"{variant:14} {count:3} positions, {differ} differ, {time.perf_counter() - began:.1f} s", flush=True)
-        wrong += differ
-    return wrong
+        fault_count += differ
+    return fault_count
 
 
 def timed(work: Callable[[], object], repeats: int) -> float:
@@ -123,12 +125,12 @@ def captured(work: Callable[[], object]) -> Callable[[], object]:
 
 
 def profile(search: Search, roots: Roots, noise: torch.Tensor) -> None:
-    """Which kernels one search spends its time in."""
+    """Print the kernels of one search by time."""
     activities = [torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as seen:
+    with torch.profiler.profile(activities=activities) as trace:
         search.run(roots, noise)
         torch.cuda.synchronize()
-    rows = sorted(seen.key_averages(), key=lambda row: -row.self_device_time_total)
+    rows = sorted(trace.key_averages(), key=lambda row: -row.self_device_time_total)
     whole = sum(row.self_device_time_total for row in rows)
     print(f"kernels of one search: {whole / 1e3:.1f} ms in {sum(row.count for row in rows)} launches")
     for row in rows[:18]:
@@ -139,17 +141,17 @@ def profile(search: Search, roots: Roots, noise: torch.Tensor) -> None:
 def measure_search(options: argparse.Namespace, net: nets.Net) -> None:
     """The network alone, and the search, over positions of all phases."""
     board, players = VARIANTS[options.variant]
-    rules = torch_rules.lay(topology(board), players, "cuda")
+    rules = torch_rules.make_rules(topology(board), players, "cuda")
     discs, mover = positions(rules, options.slots, rules.cells * 3 // 4)
     evaluate = torch_net.evaluator(net, device="cuda", dtype=torch.bfloat16)
     boards, to_move = torch_rules.unpack(rules, discs), mover.to(torch.int8)
-    asked = torch.compile(evaluate)
-    alone = options.slots * REPLAYS / timed(captured(lambda: asked(boards, to_move)), 2)
+    compiled_network = torch.compile(evaluate)
+    alone = options.slots * REPLAYS / timed(captured(lambda: compiled_network(boards, to_move)), 2)
     print(f"network alone: {alone / 1e6:.2f} M evaluations/s", flush=True)
     began = time.perf_counter()
     search = Search(rules, evaluate, games=options.slots, sims=options.sims, compiled=True, graphed=True)
     roots = search.look(discs, mover)
-    noise = torch_chance.noise(torch.arange(options.slots, device="cuda"), mover, rules.cells)
+    noise = torch_rng.noise(torch.arange(options.slots, device="cuda"), mover, rules.cells)
     search.run(roots, noise)
     torch.cuda.synchronize()
     print(f"search: ready after {time.perf_counter() - began:.1f} s", flush=True)
@@ -183,44 +185,47 @@ def measure_games(options: argparse.Namespace, net: nets.Net) -> None:
 
 
 def check_games(device: str) -> int:
-    """Play some games twice and look at them on the CPU; how much is wrong."""
-    net, style = nets.birth("hex8_3p", 0), Style(sims=8, fast_sims=4, full_share=0.5)
+    """Play some games twice and replay them on the CPU; the number of faults."""
+    net, style = nets.new_net("hex8_3p", 0), Style(sims=8, fast_sims=4, full_share=0.5)
     packed = list[bytes]()
     for _ in range(2):
-        found = list(torch_play.play(net, games=96, seed=5, style=style, slots=64, device=device))
-        games = records.joined([finished.games for finished in found])
+        results = list(torch_play.play(net, games=96, seed=5, style=style, slots=64, device=device))
+        games = records.join([finished.games for finished in results])
         packed.append(records.pack(games, net.variant, {}))
-    rules = torch_rules.lay(topology("hex8"), 3)
-    wrong = int(packed[0] != packed[1])
+    rules = torch_rules.make_rules(topology("hex8"), 3)
+    fault_count = int(packed[0] != packed[1])
     for game in range(len(games)):
         discs = torch_rules.pack(rules, torch.from_numpy(start("hex8", 3))[None])
         mover = torch.zeros(1, dtype=torch.int64)
         for cell in games.moves[games.plies(game)].tolist():
             legal = torch_rules.spread(rules, torch_rules.of_seat(torch_rules.legal(rules, discs), mover))
-            wrong += int(mover) < 0 or not int(legal[0, cell])
+            fault_count += int(mover) < 0 or not int(legal[0, cell])
             discs = torch_rules.apply(rules, discs, mover, torch.tensor([cell]))
-            mover, _ = torch_rules.following(rules, discs, mover)
+            mover, _ = torch_rules.next_mover(rules, discs, mover)
         result = torch_rules.outcome(rules, discs)[0].numpy()
-        wrong += int(mover) >= 0 or not (result == games.result[game]).all()
-    print(f"{len(games)} games of hex8_3p played twice and replayed: {wrong} faults")
-    return wrong
+        fault_count += int(mover) >= 0 or not (result == games.result[game]).all()
+    print(f"{len(games)} games of hex8_3p played twice and replayed: {fault_count} faults")
+    return fault_count
 
 
 def check_network(device: str) -> int:
-    """Compare the network as the search asks it with the network itself in float32 on the CPU; 1 if it is another."""
-    net = nets.birth("hex8_3p", 0, channels=64, blocks=6)
+    """Compare the network as the search calls it with the network itself in float32 on the CPU; 1 if it is another."""
+    net = nets.new_net("hex8_3p", 0, channels=64, blocks=6)
     torch.nn.init.normal_(net.value.weight, std=0.1, generator=torch.Generator().manual_seed(0))
     boards = torch.randint(0, 4, (512, net.cells), dtype=torch.int8, generator=torch.Generator().manual_seed(1))
     to_move = torch.arange(512, dtype=torch.int8) % 3
-    wanted = net.evaluate(boards, to_move)
-    found = torch_net.evaluator(net, device=device, dtype=torch.bfloat16)(boards.to(device), to_move.to(device))
-    errors = [((one.cpu() - other).norm() / other.norm()).item() for one, other in zip(found, wanted, strict=True)]
+    expected = net.evaluate(boards, to_move)
+    results = torch_net.evaluator(net, device=device, dtype=torch.bfloat16)(boards.to(device), to_move.to(device))
+    errors = [
+        ((actual.cpu() - reference).norm() / reference.norm()).item()
+        for actual, reference in zip(results, expected, strict=True)
+    ]
     print(f"network in bfloat16: logits off by {errors[0]:.1e}, values by {errors[1]:.1e}")
     return int(max(errors) > ERROR_MAX)
 
 
 def main(words: Sequence[str]) -> int:
-    """Do one of the three."""
+    """Measure, check or record."""
     parser = argparse.ArgumentParser(prog="python3 -m bench.reversi_gpu")
     parser.add_argument("what", choices=("speed", "check", "record"))
     parser.add_argument("--device", default="cuda")
@@ -242,7 +247,7 @@ def main(words: Sequence[str]) -> int:
         faults = check_network(options.device) + check_games(options.device) + check(options.device)
         return 1 if faults else 0
     if options.what == "speed":
-        net = nets.birth(options.variant, 0, channels=options.channels, blocks=options.blocks)
+        net = nets.new_net(options.variant, 0, channels=options.channels, blocks=options.blocks)
         # A value head that begins at zero would make all games alike.
         torch.nn.init.normal_(net.value.weight, std=0.1, generator=torch.Generator().manual_seed(0))
         measure_search(options, net)

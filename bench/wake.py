@@ -1,4 +1,4 @@
-"""Waking: how long after its COMMIT a second process on the same store sees an event, and what waiting costs it."""
+"""Waking: the delay from a COMMIT to a subscriber in a second process on the same store, and the cost of waiting."""
 
 import asyncio
 import json
@@ -17,16 +17,16 @@ from bench import parts
 from bench.child import CLOCK, IDLE_SECONDS
 from bench.measure import Contest, Line, Metrics, Side
 from bench.start import CHILD_SECONDS_MAX, child
-from ringrift.store.open import THREADS
+from ringrift.store.open import _THREADS
 from ringrift.threads import to_its_end
 
 EVENTS = 500
 PAUSE_SECONDS = 0.002
-"""Between two events, so that each finds the other process asleep."""
+"""Between two events, so that the other process is asleep for each."""
 
 
 class Stamps:
-    """The threads of a store, which note when its last COMMIT came back from the disk."""
+    """The threads of a store, which record when its last COMMIT returned."""
 
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self._threads = threads
@@ -56,43 +56,43 @@ def _listening(mode: str, path: Path) -> "Iterator[subprocess.Popen[str]]":
             process.kill()
 
 
-def _delays(said: Sequence[float], process: "subprocess.Popen[str]") -> Metrics:
-    """From what *process* saw when, and what was *said* when."""
+def _delays(sent: Sequence[float], process: "subprocess.Popen[str]") -> Metrics:
+    """The delays from the times *sent* to the times at which *process* received."""
     out, _ = process.communicate(timeout=CHILD_SECONDS_MAX)
-    seen: list[float] = json.loads(out)["seen"]
-    took = [(end - start) * 1000 for start, end in zip(said, seen, strict=True)]
+    received: list[float] = json.loads(out)["received"]
+    took = [(end - start) * 1000 for start, end in zip(sent, received, strict=True)]
     percentiles = statistics.quantiles(took, n=100)
     return {"p50": percentiles[49], "p99": percentiles[98]}
 
 
 async def _ours(path: Path) -> Metrics:
-    said = []
-    with ThreadPoolExecutor(max_workers=THREADS) as threads:
+    sent = []
+    with ThreadPoolExecutor(max_workers=_THREADS) as threads:
         stamps = Stamps(threads)
         async with parts.ours(path, offload=stamps.run) as ours:
             with _listening("listen", path) as process:
                 for number in range(EVENTS):
                     await asyncio.sleep(PAUSE_SECONDS)
                     await ours.router.publish(parts.event(number))
-                    said.append(stamps.committed)
-                return await asyncio.to_thread(_delays, said, process)
+                    sent.append(stamps.committed)
+                return await asyncio.to_thread(_delays, sent, process)
 
 
 def _raw(path: Path) -> Metrics:
-    said = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as voice, _listening("datagram", path) as process:
+    sent = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, _listening("datagram", path) as process:
         for _ in range(EVENTS):
             time.sleep(PAUSE_SECONDS)
-            said.append(CLOCK())
-            voice.sendto(b"!", str(path))
-        return _delays(said, process)
+            sent.append(CLOCK())
+            sender.sendto(b"!", str(path))
+        return _delays(sent, process)
 
 
 @contextmanager
 def _wakes(_: Path) -> Iterator[Mapping[str, Side]]:
     yield {
         "ours": lambda folder: asyncio.run(_ours(folder / "log.db")),
-        "raw": lambda folder: _raw(folder / "ear"),
+        "raw": lambda folder: _raw(folder / "socket"),
         "idle": lambda folder: child("idle", str(folder / "log.db")),
     }
 
@@ -103,7 +103,14 @@ WAKES = Contest(
     lines=(
         Line("wake p50", "p50 from COMMIT to another process's subscriber; a datagram alone", "ms", "p50", ours_max=1),
         Line("wake p99", "p99 of the same", "ms", "p99", ours_max=5),
-        Line("wake, idle", f"CPU of a process that listens and hears nothing for {IDLE_SECONDS:g} s", "% of a core",
-             "share", "idle", None, ours_max=0.5),
+        Line(
+            "wake, idle",
+            f"CPU of a process that listens while nothing happens for {IDLE_SECONDS:g} s",
+            "% of a core",
+            "share",
+            "idle",
+            None,
+            ours_max=0.5,
+        ),
     ),
-)  # fmt: skip
+)

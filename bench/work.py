@@ -1,4 +1,4 @@
-"""Work: jobs claimed and finished in batches, and whether a million finished ones slow that down."""
+"""Work: jobs claimed and finished in batches, and the effect of a million finished jobs."""
 
 import asyncio
 import statistics
@@ -13,9 +13,9 @@ import apsw
 from bench import parts
 from bench.measure import Contest, Line, Metrics, Side, Stopwatch
 from ringrift.jobs import Play
-from ringrift.store.ports import Held, Lease
+from ringrift.store.ports import Lease, Renewal
 from ringrift.store.sqlite.reads import QUERIES
-from ringrift.work.desk import Done, Made, StoreDesk
+from ringrift.work.desk import Done, JobOutcome, StoreDesk
 
 BATCH, JOBS = 64, 64 * 50
 GROWTH_JOBS = 64 * 20
@@ -31,11 +31,12 @@ SELECT format('%024d', i), ?2, ?3, format('old:%d', i), ?4, 'done', 40, 1, 1, 1,
 def _results(leases: Sequence[Lease], events: bool) -> list[Done]:
     return [
         Done(
-            held=Held(job=lease.job, fence=lease.fence), made=Made(events=(parts.event(number),) if events else ()),
+            lease=Renewal(job=lease.job, fence=lease.fence),
+            outcome=JobOutcome(events=(parts.event(number),) if events else ()),
             context=lease.context,
         )
         for number, lease in enumerate(leases)
-    ]  # fmt: skip
+    ]
 
 
 async def _cycle(desk: StoreDesk, *, events: bool = False) -> int:
@@ -47,7 +48,7 @@ async def _cycle(desk: StoreDesk, *, events: bool = False) -> int:
 
 async def _ours(path: Path, *, events: bool) -> Metrics:
     async with parts.ours(path) as ours:
-        await ours.desk.ask([parts.job(number) for number in range(JOBS)])
+        await ours.desk.enqueue([parts.job(number) for number in range(JOBS)])
         watch = Stopwatch()
         done = 0
         while finished := await _cycle(ours.desk, events=events):
@@ -58,14 +59,14 @@ async def _ours(path: Path, *, events: bool) -> Metrics:
 
 
 def _raw(path: Path, *, events: bool) -> Metrics:
-    said = parts.log_rows(JOBS) if events else []
+    event_rows = parts.log_rows(JOBS) if events else []
     with parts.raw(path) as db:
         with db:
             db.executemany(QUERIES["enqueue"], parts.job_rows(JOBS))
         watch = Stopwatch()
         done = 0
         while leases := _raw_claim(db):
-            _raw_finish(db, leases, said[done : done + BATCH])
+            _raw_finish(db, leases, event_rows[done : done + BATCH])
             done += len(leases)
         reached = watch.per(JOBS)
     assert done == JOBS
@@ -85,12 +86,12 @@ def _raw_claim(db: apsw.Connection) -> list[tuple[Any, ...]]:
     return leases
 
 
-def _raw_finish(db: apsw.Connection, leases: Sequence[tuple[Any, ...]], said: Sequence[tuple[Any, ...]]) -> None:
+def _raw_finish(db: apsw.Connection, leases: Sequence[tuple[Any, ...]], event_rows: Sequence[tuple[Any, ...]]) -> None:
     db.execute("BEGIN IMMEDIATE")
     finish, append = QUERIES["finish"], QUERIES["append"]
     for lease in leases:
         db.execute(finish, (lease[0], lease[6]))
-    for row in said:
+    for row in event_rows:
         db.execute(append, row)
     db.execute("COMMIT")
 
@@ -121,7 +122,7 @@ def fill(path: Path) -> None:
 
 async def _cycle_seconds(path: Path) -> Metrics:
     async with parts.ours(path) as ours:
-        await ours.desk.ask([parts.job(number) for number in range(GROWTH_JOBS)])
+        await ours.desk.enqueue([parts.job(number) for number in range(GROWTH_JOBS)])
         took = []
         watch = Stopwatch()
         while True:
@@ -135,8 +136,8 @@ async def _cycle_seconds(path: Path) -> Metrics:
 
 
 @contextmanager
-def _growth(kept: Path) -> Iterator[Mapping[str, Side]]:
-    full = kept / "full.db"
+def _growth(shared: Path) -> Iterator[Mapping[str, Side]]:
+    full = shared / "full.db"
     fill(full)
     yield {
         "full": lambda _: asyncio.run(_cycle_seconds(full)),
@@ -150,16 +151,29 @@ BATCHES = Contest(
     lines=(
         Line("claim", f"claim + finish, batches of {BATCH}", "jobs/s", "rate", ratio_min=0.4),
         Line("claim, CPU", "the same in CPU time for each job", "µs", "cpu", recorded=True),
-        Line("claim, with events", "the same with one event said for each job", "jobs/s", "rate", "ours, events",
-             "raw, events"),
+        Line(
+            "claim, with events",
+            "the same with one event published for each job",
+            "jobs/s",
+            "rate",
+            "ours, events",
+            "raw, events",
+        ),
     ),
-)  # fmt: skip
+)
 GROWTH = Contest(
     name="growth",
     open=_growth,
     lines=(
-        Line("growth", f"claim + finish of {BATCH} with {FINISHED:,} finished jobs, against none", "ms", "cycle",
-             "full", "empty", ratio_max=1.5),
+        Line(
+            "growth",
+            f"claim + finish of {BATCH} with {FINISHED:,} finished jobs, against none",
+            "ms",
+            "cycle",
+            "full",
+            "empty",
+            ratio_max=1.5,
+        ),
         Line("growth, CPU", "the same in CPU time for each job", "µs", "cpu", "full", "empty", ratio_max=1.25),
     ),
-)  # fmt: skip
+)

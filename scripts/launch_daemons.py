@@ -2,7 +2,7 @@
 
 import sys
 
-from ringrift_compat.launch import main
+from ringrift_compat.daemons.launch import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

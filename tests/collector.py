@@ -1,4 +1,4 @@
-"""Collector: a loopback server that takes traces as a real one does, and can be told to refuse or to hang."""
+"""Collector: a loopback server that accepts traces as a real one does, and can be set to refuse or to hang."""
 
 import gzip
 import threading
@@ -13,8 +13,8 @@ HANG_SECONDS_MAX = 60.0
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One span as it came over the wire; ids in hexadecimal digits."""
+class ReceivedSpan:
+    """One span as it was received; ids in hexadecimal digits."""
 
     trace: str
     id: str
@@ -29,12 +29,12 @@ class Seen:
 
 
 class Collector:
-    """What came in so far.  Answers with *status*, or with nothing while it *hangs*."""
+    """The received spans.  Answers with *status*, or with nothing while it *hangs*."""
 
     def __init__(self) -> None:
         self.status = 200
         self.hangs = False
-        self.asked = 0
+        self.spec = 0
         self.paths: set[str] = set()
         self.url = ""
         self.released = threading.Event()
@@ -42,9 +42,9 @@ class Collector:
         self._lock = threading.Lock()
 
     def take(self, path: str, body: bytes) -> int:
-        """Take in one request; the status of the answer."""
+        """Accept one request; the status of the answer."""
         with self._lock:
-            self.asked += 1
+            self.spec += 1
             self.paths.add(path)
         if self.hangs:
             self.released.wait(HANG_SECONDS_MAX)
@@ -53,36 +53,42 @@ class Collector:
                 self._requests.append(ExportTraceServiceRequest.FromString(body))
         return self.status
 
-    def spans(self) -> list[Seen]:
-        """Every span that was taken."""
+    def spans(self) -> list[ReceivedSpan]:
+        """Every received span."""
         with self._lock:
             return [span for request in self._requests for span in _spans(request)]
 
-    def named(self, name: str) -> list[Seen]:
+    def named(self, name: str) -> list[ReceivedSpan]:
         """The spans with this name."""
         return [span for span in self.spans() if span.name == name]
 
 
-def _spans(request: ExportTraceServiceRequest) -> Iterator[Seen]:
+def _spans(request: ExportTraceServiceRequest) -> Iterator[ReceivedSpan]:
     for group in request.resource_spans:
         about = {pair.key: pair.value.string_value for pair in group.resource.attributes}
         assert about["service.name"] == "ringrift"
         for scope in group.scope_spans:
             for span in scope.spans:
-                yield Seen(
-                    trace=span.trace_id.hex(), id=span.span_id.hex(), parent=span.parent_span_id.hex(), name=span.name,
-                    kind=span.kind, start=span.start_time_unix_nano, end=span.end_time_unix_nano,
-                    node=about["service.instance.id"], error=span.status.message if span.status.code == 2 else "",
+                yield ReceivedSpan(
+                    trace=span.trace_id.hex(),
+                    id=span.span_id.hex(),
+                    parent=span.parent_span_id.hex(),
+                    name=span.name,
+                    kind=span.kind,
+                    start=span.start_time_unix_nano,
+                    end=span.end_time_unix_nano,
+                    node=about["service.instance.id"],
+                    error=span.status.message if span.status.code == 2 else "",
                     tags={pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in span.attributes},
-                )  # fmt: skip
+                )
 
 
 @contextmanager
 def collecting() -> Iterator[Collector]:
-    """A collector that listens on a port of its own until the end of the body."""
+    """A collector that serves a port of its own until the end of the body."""
     collector = Collector()
 
-    class Door(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers.get("Content-Encoding") == "gzip":
@@ -93,12 +99,12 @@ def collecting() -> Iterator[Collector]:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
             except ConnectionError:
-                return  # who asked has not waited
+                return  # the client has closed the connection
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         collector.url = f"http://127.0.0.1:{server.server_address[1]}"
         serving = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)

@@ -3,12 +3,12 @@
 import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from ringrift_compat.aliases import ALIASES, REPLACED
-from ringrift_compat.daemon_duties import listed
-from ringrift_compat.finder import EVERY
+from ringrift_compat.aliases import ALIASES, DONE_BY, REPLACED
+from ringrift_compat.daemons.duties import DUTIES
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -25,7 +25,7 @@ def served(module: str, name: str) -> str | None:
     row = ALIASES.get(module, {})
     if name in row:
         return row[name]
-    family = next((home for key, home in row.items() if key.endswith(EVERY) and name.startswith(key[:-1])), None)
+    family = next((home for key, home in row.items() if "*" in key and fnmatchcase(name, key)), None)
     return None if family is None else f"{family}:{name}"
 
 
@@ -37,20 +37,20 @@ def documents_of(word: str) -> str:
 @cache
 def tests_by_module() -> Mapping[str, tuple[str, ...]]:
     """Which test files import each module of compat."""
-    found: dict[str, set[str]] = {}
+    tests: dict[str, set[str]] = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for module in _imports(path):
-            found.setdefault(module, set()).add(path.relative_to(ROOT / "tests").as_posix())
-    return {module: tuple(sorted(files, key=lambda file: (len(file), file))) for module, files in found.items()}
+            tests.setdefault(module, set()).add(path.relative_to(ROOT / "tests").as_posix())
+    return {module: tuple(sorted(files, key=lambda file: (len(file), file))) for module, files in tests.items()}
 
 
 def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
-            yield from (f"{node.module}.{one.name}" for one in node.names)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
             if node.module.startswith("app."):
-                yield from ((served(node.module, one.name) or "").replace(":", ".") for one in node.names)
+                yield from ((served(node.module, alias.name) or "").replace(":", ".") for alias in node.names)
 
 
 def shown_by(target: str) -> str:
@@ -71,6 +71,9 @@ def rows() -> Iterator[tuple[str, str, str, str, str]]:
             yield number, f"`{module}`", ", ".join(f"`{name}`" for name in sorted(named[module])) or "—", NOT_YET, "—"
             continue
         instead = f"; warns: now `{REPLACED[module]}`" if module in REPLACED else ""
+        if module in DONE_BY:
+            yield number, f"`{module}`", "—", f"{DONE_BY[module]}{instead}", "`compat/test_finder.py`"
+            continue
         for name in sorted(named[module]) or ("",):
             target = served(module, name) if name else next(iter(ALIASES[module].values()))
             if target is None:
@@ -83,9 +86,9 @@ def rows() -> Iterator[tuple[str, str, str, str, str]]:
 
 def page(table: Callable[[Sequence[str], Iterable[Sequence[object]]], str]) -> str:
     """The page, made of tables by *table*."""
-    found = list(rows())
-    modules = {row[1] for row in found}
-    missing = {row[1] for row in found if row[3] == NOT_YET}
+    table_rows = list(rows())
+    modules = {row[1] for row in table_rows}
+    missing = {row[1] for row in table_rows if row[3] == NOT_YET}
     text = f"""# The documented API
 
 What the five documents of the earlier system name: {len(modules)} modules, of which {len(modules - missing)} are
@@ -94,9 +97,13 @@ documents' own examples run is shown by `tests/documents/test_seeds.py`; what do
 `tests/documents/not_yet.py` ({len(not_yet.BLOCKS.split())} examples). Tests are below `tests`.
 
 """
-    text += table(("document", "module", "name", "ours", "shown by"), found)
-    text += "\n## Daemons\n\nEvery `DaemonType` of the documents and of the earlier system, and who does its duty.\n\n"
-    return text + table(("daemon", "category", "here"), ((f"`{name}`", kind, here) for name, kind, here in listed()))
+    text += table(("document", "module", "name", "ours", "shown by"), table_rows)
+    text += (
+        "\n## Daemons\n\nEvery `DaemonType` of the documents and the earlier system, and what does its job here.\n\n"
+    )
+    return text + table(
+        ("daemon", "category", "here"), ((f"`{duty.name}`", duty.kind, duty.target) for duty in DUTIES.values())
+    )
 
 
 def is_possible() -> bool:

@@ -23,8 +23,8 @@ def recorded(file: Path) -> list[dict[str, Any]]:
 
 def unrecorded(file: Path) -> list[type[Event]]:
     """Events that have never been recorded in the shape they have now."""
-    known = [(one["name"], one["shape"]) for one in recorded(file)]
-    return [event for event in catalog.EVENTS if (event.name(), shape(event)) not in known]
+    existing = [(one["name"], one["shape"]) for one in recorded(file)]
+    return [event for event in catalog.EVENTS if (event.name(), shape(event)) not in existing]
 
 
 def record(event: type[Event], file: Path) -> None:

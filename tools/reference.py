@@ -1,10 +1,11 @@
-"""Writes docs/reference from the code: events, their old names, jobs, daemons, settings, errors, the command line."""
+"""Write docs/reference from the code: events, their old names, jobs, daemons, settings, errors, the command line."""
 
 import argparse
 import ast
 import importlib
 import inspect
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,25 +14,27 @@ from typing import Any
 
 import msgspec
 
+from ringrift.cli.command_line import COMMANDS, parser
 from ringrift.cli.environment import VARIABLES
-from ringrift.cli.main import COMMANDS, parser
 from ringrift.daemons import DAEMONS
-from ringrift.events import old_names
 from ringrift.events.base import Event
 from ringrift.events.catalog import EVENTS, FOR_PEOPLE
-from ringrift.events.old_rows import WORDS
 from ringrift.events.schema import example
 from ringrift.jobs import JOBS
 from ringrift.kernel import errors
+from ringrift.kernel.ranges import Branch
 from ringrift.kernel.settings import Settings
 from ringrift.kernel.value import Value
 from ringrift.supervision.spec import Daemon
 from ringrift.work.limits import KINDS
+from ringrift_compat.events import old_names
+from ringrift_compat.events.old_rows import WORDS
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import documented  # noqa: E402 - a tool beside this one
+import error_examples  # noqa: E402 - likewise
 
 FOLDER = ROOT / "docs" / "reference"
 NOTE = "<!-- Generated from the code by `make docs`: change the code, not this page. -->\n"
@@ -63,8 +66,8 @@ def type_name(kind: Any) -> str:
 
 def fields(struct: type[msgspec.Struct]) -> str:
     """The fields of a struct, each with its type, ``=`` where it has a default."""
-    found = msgspec.structs.fields(struct)
-    return ", ".join(f"`{f.name}`: {type_name(f.type)}{'' if f.required else ' ='}" for f in found)
+    rows = msgspec.structs.fields(struct)
+    return ", ".join(f"`{f.name}`: {type_name(f.type)}{'' if f.required else ' ='}" for f in rows)
 
 
 def paragraph(text: str) -> str:
@@ -73,63 +76,66 @@ def paragraph(text: str) -> str:
 
 
 def remarks(struct: type) -> dict[str, str]:
-    """What stands below the fields of *struct*, by field; a field may be declared by a base."""
-    found: dict[str, str] = {}
+    """The docstring below each field of *struct*, or the ``#:`` comment beside it; a base may declare the field."""
+    texts: dict[str, str] = {}
     for kind in reversed(struct.__mro__):
         if kind.__module__.startswith("ringrift."):
-            [body] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+            source = textwrap.dedent(inspect.getsource(kind))
+            [body] = ast.parse(source).body
             assert isinstance(body, ast.ClassDef)
+            texts |= re.findall(r"^    (\w+): .*  #: (.*)$", source, re.MULTILINE)
             for field, below in zip(body.body, body.body[1:], strict=False):
                 match field, below:
                     case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                        found[name] = " ".join(text.split())
-    return found
+                        texts[name] = " ".join(text.split())
+    return texts
 
 
 def wiring() -> Any:
-    """Who says and who hears each event, as the house rules read it from the code."""
+    """Which modules publish and consume each event, as the house rules read it from the code."""
     sys.path.insert(0, str(ROOT / "tests"))
     return importlib.import_module("tidy.wiring")
 
 
 def events() -> str:
-    """Every event: what happened, who says it, who hears it, its fields and an example."""
+    """Every event: what happened, who publishes and consumes it, its fields and an example."""
     read = wiring()
-    found = read.of_the_product()
+    product = read.of_the_product()
     text = "# Events\n\n" + paragraph(f"""
-        {len(EVENTS)} things can have happened. Events of scope *log* are durable and reach everybody; those of scope
-        *memory* skip the log and reach who listens in the same process. Who says and who hears an event is read from
-        the code. What the documents and the earlier system call events is on the page of [old names](old-events.md).
+        There are {len(EVENTS)} events. Events of scope *log* are durable and reach every reader; those of scope
+        *memory*
+        skip the log and reach the subscribers of the same process. Which modules publish and consume an event is read
+        from the code. The names that the earlier system used are on the page of [old names](old-events.md).
     """)
     for domain in dict.fromkeys(event.name().split(".")[0] for event in EVENTS):
         text += f"\n## {domain}\n"
         for event in EVENTS:
             if event.name().split(".")[0] == domain:
                 name = read.full(event)
-                text += one_event(event, found.said.get(name, ()), found.heard.get(name, ()))
+                text += one_event(event, product.published.get(name, ()), product.consumed.get(name, ()))
     return text
 
 
-def one_event(event: type[Event], said: Iterable[str], heard: Iterable[str]) -> str:
+def one_event(event: type[Event], publishers: Iterable[str], consumers: Iterable[str]) -> str:
     """The section of one event."""
-    listeners = [*sorted(heard), *(["people"] if event in FOR_PEOPLE else [])]
+    consumers = [*sorted(consumers), *(["people"] if event in FOR_PEOPLE else [])]
     notes = remarks(event)
-    rows = [
-        (f"`{field.name}`", type_name(field.type).replace("ringrift.events.", ""), default(field),
-         notes.get(field.name, ""))
-        for field in msgspec.structs.fields(event)
-    ]  # fmt: skip
+    rows = []
+    for field in msgspec.structs.fields(event):
+        kind = type_name(field.type).replace("ringrift.events.", "")
+        rows.append((f"`{field.name}`", kind, default(field), notes.get(field.name, "")))
+    published, consumed = ", ".join(sorted(publishers)) or "—", ", ".join(consumers) or "—"
     about = " ".join((inspect.getdoc(event) or "").split())
     return (
         f"\n### {event.name()}\n\n{about}\n\n"
-        f"Scope: {event.SCOPE}. Said by: {', '.join(sorted(said)) or '—'}. Heard by: {', '.join(listeners) or '—'}.\n\n"
+        f"Scope: {event.SCOPE}. Published by: {published}. Consumed by: {consumed}.\n\n"
         + table(("field", "type", "default", "meaning"), rows)
         + f"\n```json\n{json.dumps(example(event), ensure_ascii=False)}\n```\n"
     )
 
 
 def default(field: msgspec.structs.FieldInfo) -> str:
-    """What a field is if nobody says it."""
+    """The default of *field*, as it may stand in a table."""
     if field.required:
         return "—"
     made = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
@@ -148,18 +154,20 @@ def old_events() -> str:
     return (
         "# Old names of events\n\n"
         + paragraph(f"""
-            {len(rows)} names that the documents or the earlier system use: {len(typed)} are events of ours,
-            {len(rows) - len(typed)} are retired. A name is the same in upper and lower case, with dots or underscores,
-            and with the ending COMPLETE, COMPLETED or COMPLETION. Who listens to an old name hears the event beside it
-            where it has the fixed fields. Who says one says that event, if the payload holds every field that has no
-            default; otherwise, and for retired and unknown names, `custom.said` carries name and payload as they are.
+            The documents and the earlier system use {len(rows)} names: {len(typed)} are events of ours,
+            {len(rows) - len(typed)} are retired. Upper and lower case, dots and underscores, and the endings COMPLETE,
+            COMPLETED and COMPLETION make no difference. A subscriber to an old name gets the event beside it where that
+            has the fixed fields. A publish under an old name becomes that event if the payload holds every field
+            without a default; otherwise, and for retired and unknown names, `custom.published` carries name and
+            payload.
         """)
-        + "\n" + table(("old name", "event", "fixed fields", "field map"), [old_row(*item) for item in typed.items()])
+        + "\n"
+        + table(("old name", "event", "fixed fields", "field map"), [old_row(*item) for item in typed.items()])
         + "\n## Fields\n\nWords for our fields that are understood under every name.\n\n"
         + table(("field", "also called"), words)
         + "\n## Retired\n\n"
         + table(("why", "names"), [(why, ", ".join(f"`{name}`" for name in names)) for why, names in retired.items()])
-    )  # fmt: skip
+    )
 
 
 def old_row(name: str, row: old_names.Row) -> tuple[str, str, str, str]:
@@ -184,13 +192,13 @@ def jobs() -> str:
     return "# Jobs\n\n" + table(("job", "what is asked", "fields", "done by profiles"), rows)
 
 
-def daemon_shape(one: Daemon) -> str:
+def daemon_shape(daemon: Daemon) -> str:
     """When a daemon acts."""
-    if one.process:
-        return f"program `{' '.join(one.process)}`"
-    if one.on:
-        return "on " + ", ".join(event.name() for event in one.on)
-    return "serves" if one.serve else f"every `{one.every}`"
+    if daemon.process:
+        return f"program `{' '.join(daemon.process)}`"
+    if daemon.on:
+        return "on " + ", ".join(event.name() for event in daemon.on)
+    return "serves" if daemon.serve else f"every `{daemon.every}`"
 
 
 def daemons() -> str:
@@ -204,29 +212,32 @@ def daemons() -> str:
                 about,
                 daemon_shape(d),
                 d.role or "—",
-                ", ".join(d.after) or "—",
+                ", ".join(d.follows) or "—",
                 ", ".join(sorted(d.profiles)),
             )
         )
     return "# Daemons\n\n" + table(("daemon", "duty", "shape", "role", "starts after", "profiles"), rows)
 
 
-def branch(value: Any, path: str) -> list[tuple[str, str, str]]:
-    """Every setting below *path*: key, type, default."""
-    found = []
+def branch(value: Any, path: str) -> list[tuple[str, str, str, str, str]]:
+    """Every setting below *path*: key, type, range, default, meaning."""
+    rows, notes = [], remarks(type(value))
+    ranges = value.ranges() if isinstance(value, Branch) else {}
     for field in msgspec.structs.fields(type(value)):
         current, key = getattr(value, field.name), f"{path}.{field.name}" if path else field.name
         if isinstance(current, Value):
-            found += branch(current, key)
+            rows += branch(current, key)
         else:
-            found.append((f"`{key}`", type_name(field.type), f"`{current!r}`"))
-    return found
+            limits = f"{ranges[field.name].low:g} … {ranges[field.name].high:g}" if field.name in ranges else ""
+            kind = re.sub(r"Annotated\[([^,]+), .*?\)\]", r"\1", type_name(field.type))
+            rows.append((f"`{key}`", kind, limits, f"`{current!r}`", notes.get(field.name, "")))
+    return rows
 
 
 def settings() -> str:
     """Every setting and every variable."""
     text = "# Settings\n\nIn `ringrift.toml` as tables, on the command line as `--set key=value`.\n\n"
-    text += table(("setting", "type", "default"), branch(Settings(), ""))
+    text += table(("setting", "type", "range", "default", "meaning"), branch(Settings(), ""))
     rows = [(f"`{name}`", f"`{v.key}`" if v.key else "—", v.note) for name, v in VARIABLES.items()]
     return text + "\n## Environment variables\n\n" + table(("variable", "setting", "what it does"), rows)
 
@@ -237,7 +248,13 @@ def faults() -> str:
     rows = [
         (f"`{kind.__name__}`", f"`{kind.__base__.__name__}`" if kind.__base__ else "", first(kind)) for kind in kinds
     ]
-    return "# Errors\n\n" + table(("error", "is a", "when"), rows)
+    examples = [(f"`{type(error).__name__}`", f"`{error}`", *rest) for error, *rest in error_examples.EXAMPLES]
+    return (
+        "# Errors\n\n"
+        + table(("error", "is a", "when"), rows)
+        + "\n## Typical messages\n\n"
+        + table(("error", "message", "how it comes about", "what to do"), examples)
+    )
 
 
 def commands() -> str:
@@ -268,10 +285,10 @@ PAGES = {
 
 def documented_api() -> str:
     """What the documents name; where they are not at hand, what stands there already."""
-    return documented.page(table) if documented.is_possible() else _kept("documented-api")
+    return documented.page(table) if documented.is_possible() else _present("documented-api")
 
 
-def _kept(name: str) -> str:
+def _present(name: str) -> str:
     return (FOLDER / f"{name}.md").read_text().removeprefix(NOTE + "\n")
 
 

@@ -20,10 +20,7 @@ _PUBLIC = {
     "traced": "ringrift.bus.spans",
 }
 
-__all__ = [
-    "Cluster", "Daemon", "Event", "Job", "Node", "Settings", "Verdict", "Workload", "__version__",
-    "get_trace_id", "span", "traced",
-]  # fmt: skip
+__all__ = sorted(["__version__", *_PUBLIC])
 
 
 def __getattr__(name: str) -> Any:

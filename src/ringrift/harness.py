@@ -5,21 +5,21 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
 
-import msgspec
-
-from ringrift.daemons import COORDINATES
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import SettingsError
-from ringrift.kernel.settings import BlobSettings, NodeSettings, Settings
+from ringrift.kernel.settings import Settings
 from ringrift.kernel.value import Value
-from ringrift.node import Node, free_roles
+from ringrift.node import Node, release_node_roles
 from ringrift.store.open import only_coordinator, open_store
 from ringrift.store.ports import Store
+from ringrift.supervision.spec import COORDINATES
 from ringrift.work.launch.ports import Launch
+
+MakeLaunch = Callable[[Settings], Launch] | None
 
 
 class Member(Value):
-    """A node of the cluster to be."""
+    """One node of a cluster."""
 
     id: str
     profile: str = "full"
@@ -28,12 +28,8 @@ class Member(Value):
 
 def settings_of(settings: Settings, member: Member) -> Settings:
     """*settings* for *member*: its own id, profile and blob folder beside the others'."""
-    folder = Path(settings.blobs.folder) / member.id
-    return msgspec.structs.replace(
-        settings,
-        node=NodeSettings(id=member.id, profile=member.profile, ephemeral=member.ephemeral),
-        blobs=BlobSettings(folder=str(folder)),
-    )
+    node = {"id": member.id, "profile": member.profile, "ephemeral": member.ephemeral}
+    return settings.overlaid({"node": node, "blobs.folder": str(Path(settings.blobs.folder) / member.id)})
 
 
 class Cluster:
@@ -45,9 +41,8 @@ class Cluster:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, settings: Settings, members: Sequence[Member], clock: Clock, rng: Random, *,
-        launch: Callable[[Settings], Launch] | None = None,
-    ) -> AsyncIterator["Cluster"]:  # fmt: skip
+        cls, settings: Settings, members: Sequence[Member], clock: Clock, rng: Random, *, launch: MakeLaunch = None
+    ) -> AsyncIterator["Cluster"]:
         """Open a node for each of *members*, in order, on the store of *settings*.  Raises NotLeader, SettingsError."""
         leaders = [member for member in members if member.profile in COORDINATES]
         if not leaders:
@@ -55,7 +50,7 @@ class Cluster:
         async with AsyncExitStack() as stack:
             stack.enter_context(only_coordinator(settings.store, leaders[0].id))
             store = await stack.enter_async_context(open_store(settings.store, clock))
-            await free_roles(store)
+            await release_node_roles(store)
             nodes = []
             for member in members:
                 own = settings_of(settings, member)

@@ -1,32 +1,53 @@
-"""The vocabulary of what can be asked: every job, in the imperative.
+"""Every job that can be enqueued, each with its spec for a workload and the events of its result.
 
-The tag is the queue.  A job's *key* says what it is for: while a job with that key is alive, asking again returns it
-instead of a second one.
+The tag is the queue.  While a job with a *key* is alive, enqueueing it again returns that one instead of a second one;
+keys are unique and opaque: nothing reads a meaning out of them.
 """
 
 import math
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import ClassVar, Literal
 
 import msgspec
 
-from ringrift.kernel.errors import InvalidPayload, InvalidWork, UnknownName
-from ringrift.kernel.value import Value
+from ringrift.events import data, evaluation, model, selfplay, training, tuning
+from ringrift.events.base import Event
+from ringrift.events.node import CanaryPlayed
+from ringrift.kernel.errors import InvalidPayload, InvalidWork, JobFailed, UnknownName
+from ringrift.kernel.value import Value, changed
+from ringrift.kernel.variant import parse
+from ringrift.workload.api import SETTINGS_LENGTH_MAX, Artifact, JobResult, JobSpec, Scalar
 
 PRIORITY_MIN, PRIORITY_MAX = 0, 100
 URGENT, STAGE, ORDINARY = 90, 60, 40
-VECTOR_MAX = 1000
-PROOF = "proof:"
-"""What the keys of all jobs begin with that promote nobody."""
-CANARY = "canary:"
-"""What the keys of all matches begin with whose outcome is known and that only try a node."""
+_VECTOR_MAX = 1000
+_Place = Literal["workload", "worker", "node"]
+_Inputs = dict[str, tuple[str, ...]]
+_Params = dict[str, Scalar]
 
 
 class Job(Value):
     """Something to be done by exactly one holder at a time.  Higher *priority* goes first."""
 
+    runs_in: ClassVar[_Place] = "workload"
+    """A workload in a child process, our own code in a child process, or the node itself."""
+    plays_games: ClassVar[bool] = False
+    """Its result cannot be checked: quarantined nodes get none of these, and nodes that only play get no others."""
+    queue: ClassVar[str] = ""
+    """The queue of :mod:`ringrift.work.limits` in which it counts."""
+    key_fields: ClassVar[tuple[str, ...]] = ("seed",)
+    """Fields that tell two jobs of this kind and variant apart."""
+    input_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that name blobs; each is a role of the spec's inputs."""
+    param_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that the workload gets as params, besides those that settings give every job."""
+
     variant: str
     seed: int = 0
     priority: int = ORDINARY
     node: str | None = None
+    """The only node that may do it, if there is one."""
     isolate: bool = False
 
     @classmethod
@@ -38,28 +59,59 @@ class Job(Value):
 
     @property
     def key(self) -> str:
-        """What this job is for."""
-        return f"{self.kind()}:{self.variant}:{self.seed}"
+        return ":".join((self.kind(), self.variant, *(str(getattr(self, name)) for name in self.key_fields)))
+
+    @property
+    def inputs(self) -> _Inputs:
+        """Role → the blobs that must be on the node before the job can start."""
+        values = {name: getattr(self, name) for name in self.input_fields}
+        return {name: value if isinstance(value, tuple) else (value,) * bool(value) for name, value in values.items()}
+
+    @property
+    def params(self) -> _Params:
+        return {name: getattr(self, name) for name in self.param_fields}
 
     @property
     def blobs(self) -> tuple[str, ...]:
-        """The blobs that must be on the node before the job can start."""
-        return ()
+        """All blobs of *inputs*."""
+        return tuple(blob for blobs in self.inputs.values() for blob in blobs)
+
+    def to_spec(self, id: str, attempt: int, params: Mapping[str, Scalar]) -> JobSpec:
+        """The spec that a worker gets."""
+        if self.runs_in == "node":
+            raise JobFailed(f"{self.kind()} jobs are done by the node itself, not by a worker", retry=False)
+        return JobSpec(id, self.kind(), self.variant, self.seed, self.inputs, {**params, **self.params}, attempt)
+
+    def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
+        """The events of *result*, made on *node*.  Raises JobFailed unless *result* is what the job asks for."""
+        raise JobFailed(f"{self.kind()} jobs are done by the node itself, not by a worker", retry=False)
+
+    def is_ended_by(self, event: Event) -> bool:
+        """Whether *event* reports the result of this job."""
+        return getattr(event, "job", None) == self.key
 
 
 class Play(Job, tag="play"):
     """Play a batch of games with *model*."""
 
+    input_fields, param_fields = ("model",), ("games",)
+    plays_games = True
+
     model: str
     games: int
 
-    @property
-    def blobs(self) -> tuple[str, ...]:
-        return (self.model,)
+    def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
+        batch = _only(result, "games")
+        games, shared = _count(batch, "games"), {"variant": self.variant, "model": self.model, "node": node}
+        return (selfplay.BatchFinished(batch=batch.blob, games=games, ephemeral=ephemeral, **shared),)
 
 
 class Sync(Job, tag="sync"):
     """Make as many verified copies of *blob* as the policy asks for, starting from the node *source*."""
+
+    key_fields = ("blob",)
+    runs_in = "node"
+    queue = "sync"
 
     blob: str
     kind_of: str
@@ -67,96 +119,136 @@ class Sync(Job, tag="sync"):
     played: int = 0
     """Games in the blob, where it holds games."""
 
-    @property
-    def key(self) -> str:
-        return f"sync:{self.variant}:{self.blob}"
-
 
 class Export(Job, tag="export"):
     """Replay *batches* and turn them into training samples."""
 
+    input_fields = ("batches",)
+    queue = "export"
+
     batches: tuple[str, ...]
 
-    @property
-    def blobs(self) -> tuple[str, ...]:
-        return self.batches
+    def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
+        samples = _only(result, "samples")
+        refused = tuple(blob for blob in self.batches if blob in result.refused)
+        used = tuple(blob for blob in self.batches if blob not in refused)
+        count, shared = _count(samples, "samples"), {"variant": self.variant, "node": node, "job": self.key}
+        return (data.Exported(samples=samples.blob, count=count, batches=used, refused=refused, **shared),)
 
 
 class Train(Job, tag="train"):
     """Train *parent* on *samples*; with neither, make generation 0."""
 
+    input_fields, param_fields = ("samples", "parent"), ("generation",)
+
     generation: int
     samples: str | None = None
     parent: str | None = None
 
-    @property
-    def blobs(self) -> tuple[str, ...]:
-        return tuple(blob for blob in (self.samples, self.parent) if blob)
+    def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
+        blob, metrics = _only(result, "model").blob, dict(result.metrics)
+        event = training.Finished(variant=self.variant, model=blob, generation=self.generation, node=node, job=self.key)
+        return (msgspec.structs.replace(event, samples=self.samples, parent=self.parent, metrics=metrics),)
 
 
 class Verify(Job, tag="verify"):
     """Check hash, format and weights of *model*."""
 
+    key_fields = input_fields = ("model",)
+    queue = "evaluation"
+
     model: str
 
-    @property
-    def key(self) -> str:
-        return f"verify:{self.variant}:{self.model}"
+    def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
+        return (model.Verified(variant=self.variant, model=self.model, node=node),)
 
-    @property
-    def blobs(self) -> tuple[str, ...]:
-        return (self.model,)
+    def is_ended_by(self, event: Event) -> bool:
+        return isinstance(event, model.Verified) and (event.variant, event.model) == (self.variant, self.model)
+
+
+class Purpose(StrEnum):
+    """The purpose of a match.  Only PROMOTION makes a candidate champion; only REVIEW makes a champion step down."""
+
+    PROMOTION = "promotion"
+    REVIEW = "review"
+    PROOF = "proof"
+    LADDER = "ladder"
+    OPERATOR = "operator"
+    CANARY = "canary"
+    """Played between two baselines on one node, to see whether its results are right."""
 
 
 class Match(Job, tag="match"):
     """Play the *count* blocks from number *first* on between *candidate* and *champion*, or a *baseline* by its name.
 
-    One with a *purpose* of its own (proof, review, ladder, canary) and one against a baseline promotes nobody; so its
-    key is never one of those that the gate waits for or cancels.  Openings are *plies* random moves long; 0: as long as
-    the workload likes.  A canary is played between two baselines on one node, to see whether its results are right.
+    Openings are *plies* random moves long; 0: as long as the workload likes.
     """
+
+    plays_games = True
+    queue = "evaluation"
 
     candidate: str
     champion: str = ""
     first: int
     count: int
     baseline: str = ""
-    purpose: str = ""
+    purpose: str = Purpose.PROMOTION
     plies: int = 0
 
     @property
-    def canary(self) -> bool:
+    def is_canary(self) -> bool:
         """Whether it only tries the node that plays it."""
-        return self.purpose == "canary"
+        return self.purpose == Purpose.CANARY
 
     @property
     def opponent(self) -> str:
-        """Who *candidate* plays against: a blob or the name of a baseline."""
+        """A blob or the name of a baseline."""
         return self.baseline or self.champion
 
     @property
     def key(self) -> str:
-        if self.canary:
-            return f"{self.canaries(self.node or '')}{self.variant}:{self.seed}:{self.first}"
-        if self.purpose or self.baseline:
-            return f"{self.purpose or 'proof'}:{self.variant}:{self.candidate}:{self.opponent}:{self.first}"
-        return f"{self.prefix(self.variant, self.candidate)}{self.first}"
-
-    @staticmethod
-    def prefix(variant: str, candidate: str, purpose: str = "") -> str:
-        """What the keys of all jobs of one candidate's match for promotion, or for *purpose*, begin with."""
-        return f"{purpose or 'match'}:{variant}:{candidate}:"
-
-    @staticmethod
-    def canaries(node: str) -> str:
-        """What the keys of all canaries of *node* begin with."""
-        return f"{CANARY}{node}:"
+        players = f"{self.node}:{self.seed}" if self.is_canary else f"{self.candidate}:{self.opponent}"
+        return f"match:{self.purpose}:{self.variant}:{players}:{self.first}"
 
     @property
-    def blobs(self) -> tuple[str, ...]:
-        if self.canary:
-            return ()
-        return (self.candidate,) if self.baseline else (self.candidate, self.champion)
+    def inputs(self) -> _Inputs:
+        if self.is_canary:
+            return {}
+        champion = {} if self.baseline else {"champion": (self.champion,)}
+        return {"candidate": (self.candidate,), **champion}
+
+    @property
+    def params(self) -> _Params:
+        params: _Params = {"first": self.first, "count": self.count}
+        if self.is_canary:
+            params["candidate"] = self.candidate
+        if self.baseline:
+            params["champion"] = self.baseline
+        if self.plies:
+            params["opening_plies"] = self.plies
+        return params
+
+    def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
+        _check_blocks(self, result)
+        blocks = tuple(
+            evaluation.Block(number=block.number, scores=tuple(block.scores), ranks=tuple(block.ranks))
+            for block in result.blocks
+        )
+        if self.is_canary:
+            return (CanaryPlayed(variant=self.variant, seed=self.seed, blocks=blocks, node=node),)
+        players = {"variant": self.variant, "candidate": self.candidate, "champion": self.opponent, "node": node}
+        return (evaluation.BlocksPlayed(blocks=blocks, settings=result.settings, seed=self.seed, **players),)
+
+    def is_ended_by(self, event: Event) -> bool:
+        if not isinstance(event, evaluation.BlocksPlayed) or event.blocks[0].number != self.first:
+            return False
+        players = (event.variant, event.candidate, event.champion, event.seed)
+        return players == (self.variant, self.candidate, self.opponent, self.seed)
+
+
+def match_jobs(match: Match, first: int, end: int, size: int) -> tuple[Match, ...]:
+    """*match* for the blocks from *first* to before *end*, *size* to a job."""
+    return tuple(changed(match, first=at, count=min(size, end - at)) for at in range(first, end, size))
 
 
 class Tune(Job, tag="tune"):
@@ -166,56 +258,84 @@ class Tune(Job, tag="tune"):
 
     @property
     def key(self) -> str:
-        return f"tune:{self.variant}:{self.seed}:{','.join(map(repr, self.vector))}"
+        return f"tune:{self.variant}:{self.seed}:{self.params['vector']}"
+
+    @property
+    def params(self) -> _Params:
+        return {"vector": ",".join(map(repr, self.vector))}
+
+    def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
+        fitness = result.metrics.get("fitness")
+        if fitness is None or not math.isfinite(fitness):
+            raise JobFailed(f"the workload reports fitness = {fitness!r}: a finite number is needed")
+        shared = {"variant": self.variant, "node": node, "job": self.key}
+        return (tuning.TrialFinished(vector=self.vector, fitness=float(fitness), **shared),)
 
 
 class Distribute(Job, tag="distribute"):
     """Bring a verified copy of *model* to every node that plays."""
 
-    model: str
+    key_fields = ("model",)
+    runs_in = "node"
+    queue = "promotion"
 
-    @property
-    def key(self) -> str:
-        return f"distribute:{self.variant}:{self.model}"
+    model: str
 
 
 class Rate(Job, tag="rate"):
     """Compute how strong every player is from *tally*, a blob with the counts of all blocks."""
 
+    key_fields, input_fields = (), ("tally",)
+    runs_in = "worker"
+
     tally: str
 
-    @property
-    def key(self) -> str:
-        return f"rate:{self.variant}"
-
-    @property
-    def blobs(self) -> tuple[str, ...]:
-        return (self.tally,)
+    def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
+        report = _only(result, "report")
+        try:
+            summary = msgspec.json.decode(str(report.meta.get("summary")), type=evaluation.Summary)
+        except msgspec.DecodeError as error:
+            raise JobFailed(f"the report has no summary: {error}", blob=report.blob) from error
+        blob, tally = report.blob, self.tally
+        return (evaluation.Rated(variant=self.variant, report=blob, tally=tally, summary=summary, node=node),)
 
 
 class Import(Job, tag="import"):
     """Turn *file*, which comes from elsewhere, into a model of ours, if that is what it is."""
 
+    key_fields = input_fields = ("file",)
+
     file: str
 
-    @property
-    def key(self) -> str:
-        return f"import:{self.variant}:{self.file}"
+    def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
+        blob = _only(result, "model").blob
+        return (model.Imported(variant=self.variant, model=blob, source=self.file, node=node),)
 
-    @property
-    def blobs(self) -> tuple[str, ...]:
-        return (self.file,)
+    def is_ended_by(self, event: Event) -> bool:
+        return isinstance(event, model.Imported) and (event.variant, event.source) == (self.variant, self.file)
 
 
-JOBS: tuple[type[Job], ...] = (Play, Sync, Export, Train, Verify, Match, Tune, Distribute, Import, Rate)
-WORKLOAD_KINDS = frozenset(job.kind() for job in (Play, Export, Train, Verify, Match, Tune, Import))
-"""Jobs that a workload does in a child process."""
-NODE_KINDS = frozenset(job.kind() for job in (Sync, Distribute))
-"""Jobs that a node does itself: moving files."""
-CHILD_KINDS = frozenset({Rate.kind()})
-"""Jobs that a child process does with our own code, whatever its workload."""
-
+JOBS: tuple[type[Job], ...] = tuple(Job.__subclasses__())
+JOB_KINDS = frozenset(job.kind() for job in JOBS)
+GAME_KINDS = frozenset(job.kind() for job in JOBS if job.plays_games)
+NODE_KINDS = frozenset(job.kind() for job in JOBS if job.runs_in == "node")
 _DECODERS = {job.kind(): msgspec.json.Decoder(job) for job in JOBS}
+
+
+class JobFilter(Value):
+    """Selects jobs: every field that is set must be equal."""
+
+    variant: str = ""
+    key: str = ""
+    purpose: str = ""
+    candidate: str = ""
+    opponent: str = ""
+    node: str = ""
+
+    def matches(self, job: Job) -> bool:
+        """Whether *job* is one of those."""
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        return all(getattr(job, name, None) == value for name, value in values.items() if value)
 
 
 def encode(job: Job) -> bytes:
@@ -228,16 +348,47 @@ def encode(job: Job) -> bytes:
         number = getattr(job, field, least)
         if type(number) is not int or number < least:
             raise InvalidWork(field, number, f"at least {least}, whole")
-    if isinstance(job, Tune) and not (0 < len(job.vector) <= VECTOR_MAX and all(map(math.isfinite, job.vector))):
-        raise InvalidWork("vector", job.vector[:8], f"1 … {VECTOR_MAX} finite numbers")
+    if isinstance(job, Tune) and not (0 < len(job.vector) <= _VECTOR_MAX and all(map(math.isfinite, job.vector))):
+        raise InvalidWork("vector", job.vector[:8], f"1 … {_VECTOR_MAX} finite numbers")
     return msgspec.json.encode(job)
 
 
 def decode(kind: str, body: bytes) -> Job:
-    """The job that *body* is.  Raises UnknownName or InvalidPayload."""
+    """The job in *body*.  Raises UnknownName or InvalidPayload."""
     if kind not in _DECODERS:
         raise UnknownName("job", kind, _DECODERS)
     try:
         return _DECODERS[kind].decode(body)
-    except msgspec.DecodeError as bad:
-        raise InvalidPayload("$", str(bad)) from bad
+    except msgspec.DecodeError as error:
+        raise InvalidPayload("$", str(error)) from error
+
+
+def _only(result: JobResult, kind: str) -> Artifact:
+    artifacts = [output for output in result.outputs if output.kind == kind]
+    if len(artifacts) != 1:
+        raise JobFailed(f"the workload made {len(artifacts)} artifacts of kind {kind}, not 1")
+    return artifacts[0]
+
+
+def _count(artifact: Artifact, key: str) -> int:
+    number = artifact.meta.get(key)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        reason = f"the workload reports {key} = {number!r}: a whole number above 0 is needed"
+        raise JobFailed(reason, blob=artifact.blob)
+    return number
+
+
+def _check_blocks(job: Match, result: JobResult) -> None:
+    """Blocks are evidence: exactly those that the job asks for, each score between 0 and 1.  Raises JobFailed."""
+    if len(result.settings) > SETTINGS_LENGTH_MAX:
+        raise JobFailed(f"settings of a match: at most {SETTINGS_LENGTH_MAX} characters, not {len(result.settings)}")
+    numbers = [block.number for block in result.blocks]
+    if numbers != list(range(job.first, job.first + job.count)):
+        raise JobFailed(f"blocks {job.first} … {job.first + job.count - 1} are needed, not {numbers[:8]}")
+    seats = parse(job.variant).players
+    for block in result.blocks:
+        for name, values in (("scores", block.scores), ("ranks", block.ranks)):
+            if name == "ranks" and not values:
+                continue
+            if len(values) != seats or not all(0.0 <= value <= 1.0 for value in values):
+                raise JobFailed(f"block {block.number} needs {seats} {name} from 0 to 1, not {list(values)[:8]}")

@@ -1,60 +1,55 @@
-"""Node: one process's share of the cluster, built in one function that is the architecture, read top to bottom."""
+"""Node: one process's share of the cluster, built in one function that reads as the architecture, top to bottom."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from random import Random
 from typing import Any
 
 import msgspec
 
-from ringrift.blobs.open import open_blobs
+from ringrift.blobs.folder import FolderBlobs
 from ringrift.blobs.ports import Blobs
-from ringrift.bus.recording import open_recorder
+from ringrift.bus.envelopes import EnvelopeFactory
+from ringrift.bus.recorder import open_recorder
 from ringrift.bus.router import Router
-from ringrift.bus.scribe import Scribe
-from ringrift.cluster.activity import Activity
+from ringrift.cluster.activity import ActivityTracker
 from ringrift.cluster.leadership import Roles
 from ringrift.cluster.roster import NodeRecord, Roster
-from ringrift.daemons import COORDINATES, DAEMONS, ROLES
+from ringrift.daemons import DAEMONS, ROLES
 from ringrift.events.node import Joined, Left
 from ringrift.kernel.clock import Clock, SystemClock
 from ringrift.kernel.errors import NodeAway, TransferError
 from ringrift.kernel.ids import Ids
-from ringrift.kernel.settings import BusSettings, Policy, Replicas, Settings, StoreSettings
-from ringrift.kernel.watch import Watch
-from ringrift.pipeline.carry import Porter
+from ringrift.kernel.settings import Settings
+from ringrift.pipeline.file_jobs import FileJobs
 from ringrift.store.open import only_coordinator, open_store
 from ringrift.store.ports import Store
 from ringrift.supervision import plugin
-from ringrift.supervision.lookout import STALL_SECONDS_MAX, Pace
-from ringrift.supervision.spec import Daemon
+from ringrift.supervision.hang_detector import STALL_SECONDS_MAX, CheckIntervals
+from ringrift.supervision.spec import COORDINATES, Daemon
 from ringrift.supervision.supervisor import Supervisor
 from ringrift.sync import ledger
 from ringrift.sync.transfer import Reach, Transfer
-from ringrift.work.crew import Crew
 from ringrift.work.desk import StoreDesk
-from ringrift.work.exclusive import PREFIX
 from ringrift.work.launch.ports import Launch
 from ringrift.work.launch.process import ProcessLaunch
 from ringrift.work.limits import KINDS
-from ringrift.work.runner import Checkpoint, Moved, Runner, Stage, Wait
+from ringrift.work.program_roles import ROLE_PREFIX
+from ringrift.work.runner import Checkpoint, FetchInputs, OnProgress, Runner, WorkerPool
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Parts are built once, in :meth:`open`, and handed to daemons by the names of these fields."""
+    """Parts are built once, in :meth:`open`, and passed to daemons by the names of these fields."""
 
     node_id: str
     settings: Settings
-    policy: Policy
-    replicas: Replicas
-    store_settings: StoreSettings
-    bus_settings: BusSettings
     clock: Clock
     rng: Random
     ids: Ids
-    scribe: Scribe
+    envelopes: EnvelopeFactory
     store: Store
     blobs: Blobs
     router: Router
@@ -62,14 +57,9 @@ class Node:
     roster: Roster
     roles: Roles
     record: NodeRecord
-    activity: Activity
+    activity: ActivityTracker
     runner: Runner
     supervisor: Supervisor
-    readers: dict[str, Any]
-    lease_watch: Watch
-    pause_watch: Watch
-    letter_watch: Watch
-    reader_watch: Watch
 
     @classmethod
     @asynccontextmanager
@@ -79,115 +69,123 @@ class Node:
         launch: Launch | None = None, extra: tuple[Daemon, ...] = (), begin: Collection[str] | None = None,
         leads: bool = True,
     ) -> AsyncIterator["Node"]:  # fmt: skip
-        """A running node.  Give *store* when several nodes share one; *blobs*, *reach* and *launch* replace engines.
+        """Open a running node.  *store* is shared with other nodes; *blobs*, *reach* and *launch* replace engines.
 
-        With *begin* only those daemons start and the others rest; one that does not lead takes no role.
+        With *begin* only those daemons start and the others rest; a node that does not lead takes no role.
         """
         me, work = settings.node, settings.work
+        leads = leads and me.profile in COORDINATES
+        simulated = not isinstance(clock, SystemClock)  # then there are no threads, and no foreign code
         async with AsyncExitStack() as stack:
-            if store is None:
-                if me.profile in COORDINATES:
-                    stack.enter_context(only_coordinator(settings.store, me.id))
-                store = await stack.enter_async_context(open_store(settings.store, clock))
-                if me.profile in COORDINATES:
-                    await free_roles(store)
-            blobs = blobs or open_blobs(settings.blobs.folder)
+            store = store or await _open_store(stack, settings, clock)
+            blobs = blobs or FolderBlobs(settings.blobs.folder)
             ids = Ids(clock, rng)
-            opened = open_recorder(settings.trace, me.id, clock, ids, store)
-            scribe = Scribe(me.id, clock, ids, await stack.enter_async_context(opened))
-            router = Router(store, clock, scribe, settings.bus)
+            recorder = await stack.enter_async_context(open_recorder(settings.trace, me.id, clock, ids, store))
+            envelopes = EnvelopeFactory(me.id, clock, ids, recorder)
+            router = Router(store, clock, envelopes, settings.bus)
             stack.push_async_callback(router.close)
-            desk = StoreDesk(store, clock, ids, scribe, me.id, lease_seconds=work.lease_seconds, retry=work.retry)
+            desk = StoreDesk(store, clock, envelopes, work)
             roster = Roster(store, clock, settings.cluster.beat_seconds)
-            leads = leads and me.profile in COORDINATES
-            roles = Roles(me.id, store, clock, ROLES if leads else (), settings.cluster.role_seconds, scribe=scribe)
-            record = NodeRecord(
-                id=me.id, profile=me.profile, address=settings.blobs.folder, beat=0, ephemeral=me.ephemeral
-            )
+            seconds = settings.cluster.role_seconds
+            roles = Roles(me.id, store, clock, ROLES if leads else (), seconds, envelopes=envelopes)
+            address = settings.blobs.folder
+            record = NodeRecord(id=me.id, profile=me.profile, address=address, beat=0, ephemeral=me.ephemeral)
             transfer = Transfer(me.id, store, blobs, reach or _reach_by(roster))
-            porter = Porter(record, transfer, roster, settings.replicas, settings.work)
-            crew = Crew(launch or ProcessLaunch(settings.blobs.folder, work.executables), work)
+            file_jobs = FileJobs(record, transfer, roster, settings)
             runner = Runner(
-                me.id, desk, crew, clock, work, KINDS[me.profile], stage=_stage_by(transfer, me.id), move=porter.move,
-                conclude=porter.conclude, wait=_wait_by(store), tell=router.tell,
+                me.id, desk, WorkerPool(launch or ProcessLaunch(address, work.executables), work), clock, work,
+                KINDS[me.profile], fetch_inputs=_fetch_by(transfer, me.id), run_on_node=file_jobs.move,
+                make_outcome=file_jobs.conclude, wait=partial(store.wait, None), publish=router.publish_memory,
             )  # fmt: skip
-            activity = Activity(me.id)
-            activity.listen(router)
-            simulated = not isinstance(clock, SystemClock)  # then there are no threads, and no foreign code
+            activity = ActivityTracker(me.id)
+            activity.subscribe(router)
+            intervals = CheckIntervals(stall_seconds_max=None if simulated else STALL_SECONDS_MAX)
             supervisor = Supervisor(
-                me.id, router, clock, holds=roles.holds, check=roles.check, want=roles.want if leads else None, rng=rng,
-                pace=Pace(stall_seconds_max=None if simulated else STALL_SECONDS_MAX),
+                me.id, router, clock, holds=roles.holds, check=roles.check, want=roles.stand_for if leads else None,
+                rng=rng, intervals=intervals,
             )  # fmt: skip
             node = cls(
-                node_id=me.id, settings=settings, policy=settings.policy, replicas=settings.replicas,
-                store_settings=settings.store, bus_settings=settings.bus, clock=clock, rng=rng, ids=ids, scribe=scribe,
-                store=store, blobs=blobs, router=router, desk=desk, roster=roster, roles=roles, record=record,
-                activity=activity, runner=runner, supervisor=supervisor, readers=supervisor.readers,
-                lease_watch=Watch(), pause_watch=Watch(), letter_watch=Watch(), reader_watch=Watch(),
+                node_id=me.id, settings=settings, clock=clock, rng=rng, ids=ids, envelopes=envelopes, store=store,
+                blobs=blobs, router=router, desk=desk, roster=roster, roles=roles, record=record, activity=activity,
+                runner=runner, supervisor=supervisor,
             )  # fmt: skip
             await node._recover()
             stack.push_async_callback(node._leave)
-            ours, parts = DAEMONS + extra, node.parts()
-            found = plugin.Plugins() if simulated else plugin.installed(ours, parts, me.profile)
-            running = supervisor.run(ours + found.daemons, parts, me.profile, found.broken, begin=begin)
+            daemons, parts = DAEMONS + extra, node.parts()
+            plugins = plugin.Plugins() if simulated else plugin.installed(daemons, parts, me.profile)
+            running = supervisor.run(
+                daemons + plugins.daemons, parts, me.profile, plugins.broken, begin=begin, disabled=me.disabled_daemons
+            )
             await stack.enter_async_context(running)
             await router.publish(Joined(node=me.id, profile=me.profile), source="node")
             yield node
 
     def parts(self) -> dict[str, Any]:
-        """What daemons may ask for, by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """The parts that daemons may ask for, by name."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**own, **{name: derive(self) for name, derive in _DERIVED_PARTS.items()}}
 
     async def _recover(self) -> None:
-        """Start is recovery: whatever an earlier life of this node left behind is put right, however it ended."""
-        await self.desk.take_back_own(f"node {self.node_id} started again", started=True)
-        here = await self.blobs.names()
+        """Correct what an earlier process of this node left behind, however it ended."""
+        await self.desk.revoke_own(f"node {self.node_id} started again", started=True)
+        names = await self.blobs.names()
         async with self.store.begin() as tx:
-            await ledger.correct(tx, self.node_id, here)
+            await ledger.correct(tx, self.node_id, names)
         await self.roles.elect()
 
     async def _leave(self) -> None:
-        """Hand back what others would have to wait for.  A crash instead is as safe, only slower for them."""
+        """Release what other nodes would have to wait for.  A crash instead is as safe, only slower for them."""
         await self.roles.resign()
-        await self.roster.say(msgspec.structs.replace(self.record, gone=True))
+        await self.roster.put(msgspec.structs.replace(self.record, gone=True))
         async with self.store.begin() as tx:
-            await tx.append([self.scribe.wrap(Left(node=self.node_id), source="node")])
+            await tx.append([self.envelopes.make(Left(node=self.node_id), source="node")])
 
 
-async def free_roles(store: Store) -> None:
-    """Free the roles of all nodes: whoever held them is a process that is gone, since we are the only coordinator now.
+_DERIVED_PARTS: dict[str, Callable[[Node], Any]] = {
+    "policy": lambda node: node.settings.policy,
+    "replicas": lambda node: node.settings.replicas,
+    "store_settings": lambda node: node.settings.store,
+    "bus_settings": lambda node: node.settings.bus,
+    "readers": lambda node: node.supervisor.readers,
+}
+"""Parts that daemons ask for by name and that belong to another part."""
 
-    Those of programs go on: their processes are their own.
+
+async def _open_store(stack: AsyncExitStack, settings: Settings, clock: Clock) -> Store:
+    """The store of this node alone; a coordinator locks it first, and frees the roles of processes that are gone."""
+    if settings.node.profile not in COORDINATES:
+        return await stack.enter_async_context(open_store(settings.store, clock))
+    stack.enter_context(only_coordinator(settings.store, settings.node.id))
+    store = await stack.enter_async_context(open_store(settings.store, clock))
+    await release_node_roles(store)
+    return store
+
+
+async def release_node_roles(store: Store) -> None:
+    """Free the roles of all nodes: the only coordinator calls this, so every process that held one has ended.
+
+    The roles of programs stay: their processes are their own.
     """
     async with store.begin() as tx:
-        for holder in {row.holder for row in await tx.roles() if row.holder and not row.role.startswith(PREFIX)}:
-            await tx.drop(holder)
+        for holder in {row.holder for row in await tx.roles() if row.holder and not row.role.startswith(ROLE_PREFIX)}:
+            await tx.release_roles(holder)
 
 
 def _reach_by(roster: Roster) -> Reach:
     async def reach(node: str) -> Blobs:
-        known = {record.id: record for record in await roster.everyone()}
-        if node not in known:
+        addresses = {record.id: record.address for record in await roster.all_nodes()}
+        if node not in addresses:
             raise NodeAway(node)
-        return open_blobs(known[node].address)
+        return FolderBlobs(addresses[node])
 
     return reach
 
 
-def _stage_by(transfer: Transfer, here: str) -> Stage:
-    async def stage(blobs: Sequence[str], left: Checkpoint | None, moved: Moved) -> None:
-        await transfer.fetch(blobs, moved)
-        if left is not None:
-            try:
-                await transfer.copy(left.blob, here, moved, source=left.node)
-            except TransferError:
-                return  # gone with its node: the job starts over
+def _fetch_by(transfer: Transfer, node: str) -> FetchInputs:
+    async def fetch(blobs: Sequence[str], checkpoint: Checkpoint | None, on_progress: OnProgress) -> None:
+        await transfer.fetch(blobs, on_progress)
+        if checkpoint is not None:
+            with suppress(TransferError):  # lost with its node: the job starts over
+                await transfer.copy(checkpoint.blob, node, on_progress, source=checkpoint.node)
 
-    return stage
-
-
-def _wait_by(store: Store) -> Wait:
-    async def wait(seconds: float) -> None:
-        await store.wait(None, seconds)
-
-    return wait
+    return fetch

@@ -1,4 +1,4 @@
-"""Threads: runs blocking code off the loop: ours to its end, whatever happens to who waits; foreign code apart."""
+"""Run blocking code in threads: our own to its end even if the caller is cancelled, foreign code in its own pool."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 async def to_its_end(executor: Executor | None, call: Callable[..., T], *args: object) -> T:
-    """What *call* returns from a thread of *executor*.  Who is cancelled meanwhile is cancelled after its end.
+    """Run *call* in a thread of *executor*.  A caller that is cancelled meanwhile is cancelled after its end.
 
-    A thread cannot be stopped: going on without it would leave two users of one file or connection.
+    A thread cannot be stopped: returning early would leave two users of one file or connection.
     """
     work = asyncio.get_running_loop().run_in_executor(executor, call, *args)
     cancelled: asyncio.CancelledError | None = None
@@ -25,34 +25,34 @@ async def to_its_end(executor: Executor | None, call: Callable[..., T], *args: o
         except asyncio.CancelledError as again:
             cancelled = again
     if cancelled is not None:
-        work.exception()  # it has been seen; the cancellation is what counts
+        work.exception()  # retrieved, so that asyncio does not report it; the cancellation counts
         raise cancelled
     return work.result()
 
 
 class Threads:
-    """At most *most* threads for foreign code that may block or hang: they never keep the process from ending."""
+    """Up to *threads_max* threads for foreign code that may block or hang; they never keep the process from ending."""
 
-    def __init__(self, most: int, name: str) -> None:
-        self._most, self._name = most, name
+    def __init__(self, threads_max: int, name: str) -> None:
+        self._threads_max, self._name = threads_max, name
         self._waiting: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[object, ...]] | None] = SimpleQueue()
         self._started = 0
         self._idle = Semaphore(0)
-        self.share = max(most // 2, 1)
-        """How many of the threads one who may hang should take at most."""
+        self.share = max(threads_max // 2, 1)
+        """Threads that one user who may hang should occupy at most."""
 
     def run(
-        self, call: Callable[..., T], *args: object, ended: Callable[[], None] | None = None
+        self, call: Callable[..., T], *args: object, on_end: Callable[[], None] | None = None
     ) -> "asyncio.Future[T]":
-        """What *call* returns, from one of the threads; it tells what went wrong by returning it and never raises.
+        """Run *call* in one of the threads; it must return its errors and never raise.  *on_end* is called on the loop.
 
-        Cancelling it lets go of the call, which goes on alone.
+        Cancelling the future abandons the call, which runs on.
         """
         done: Future[T] = Future()
-        if ended is not None:
+        if on_end is not None:
             loop = asyncio.get_running_loop()
-            done.add_done_callback(lambda _: _tell(loop, ended))
-        if not self._idle.acquire(blocking=False) and self._started < self._most:
+            done.add_done_callback(lambda _: _call_soon(loop, on_end))
+        if not self._idle.acquire(blocking=False) and self._started < self._threads_max:
             self._started += 1
             Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
         context = copy_context()
@@ -67,11 +67,11 @@ class Threads:
             self._idle.release()
 
     def close(self) -> None:
-        """Let the threads end once they have nothing to do."""
+        """Let the threads end once they are idle."""
         for _ in range(self._started):
             self._waiting.put(None)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop has been closed: nobody waits for it
-        loop.call_soon_threadsafe(ended)
+def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the loop is closed, and its callers with it
+        loop.call_soon_threadsafe(call)

@@ -1,1 +1,1 @@
-"""The documented API of the earlier system, served on our parts: one table, one finder, one ambient node, adapters."""
+"""The documented API of the earlier system, served on our parts: one table, one finder, one embedded node, adapters."""

@@ -1,12 +1,12 @@
-"""Engine: the rules, compiled; `reference` says the same in plain Python.
+"""Engine: the rules, compiled; ``tests/reversi/reference.py`` has the same rules in plain Python.
 
-A board is int8[cells] (0 is empty, seat + 1 is a disc), a seat is 0 … players - 1, and -1 for "who moves" means that
-the game is over.  The caller owns every array; nothing is allocated in here that a loop would feel.
+A board is int8[cells] (0 is empty, seat + 1 is a disc), a seat is 0 … players - 1, and -1 as the mover means that
+the game is over.  The caller owns every array; nothing is allocated in inner loops.
 
-Compiled code is kept below the user's cache, in a folder named after this file's content, never beside the source.  The
-package may be installed where nobody can write; and numba, which looks only at the file that a function stands in,
-would go on using a search that was compiled against an older engine.  So compiled code may call compiled code of
-another file only if that stands here.  ``NUMBA_CACHE_DIR`` moves the folder, for example where a user has no home.
+Compiled code is cached below the user's cache, in a folder named after this file's content, never beside the source.
+The package may be installed in a read-only folder; and numba, which checks only the file of a function itself, would go
+on using a search that was compiled against an older engine.  So compiled code may call compiled code of another file
+only if that file is this one.  ``NUMBA_CACHE_DIR`` moves the folder, for example where a user has no home.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ Boards = npt.NDArray[np.int8]
 Seats = npt.NDArray[np.int8]
 Rays = npt.NDArray[np.int16]
 Cells = npt.NDArray[np.int16]
-Marks = npt.NDArray[np.uint8]
+_Marks = npt.NDArray[np.uint8]
 Seeds = npt.NDArray[np.uint64]
 Shares = npt.NDArray[np.float32]
 
@@ -37,13 +37,13 @@ _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(
 
 
 @numba.njit(cache=True)
-def legal(board: Boards, player: int, rays: Rays, out: Marks) -> int:
+def legal(board: Boards, player: int, rays: Rays, out: _Marks) -> int:
     """Mark in *out* the cells where *player* may play; how many there are."""
-    found = 0
+    count = 0
     for cell in range(board.size):
         out[cell] = board[cell] == 0 and is_legal(board, player, cell, rays)
-        found += out[cell]
-    return found
+        count += out[cell]
+    return count
 
 
 @numba.njit(cache=True)
@@ -59,12 +59,12 @@ def is_legal(board: Boards, player: int, cell: int, rays: Rays) -> bool:
 def crossed(board: Boards, mine: int, cell: int, along: int, rays: Rays) -> int:
     """How many discs lie between *cell* and the first of *mine* in one direction; 0 if no unbroken line leads there."""
     for step in range(rays.shape[2]):
-        seen = rays[cell, along, step]
-        if seen < 0:
+        target = rays[cell, along, step]
+        if target < 0:
             return 0
-        if board[seen] == mine:
+        if board[target] == mine:
             return step
-        if board[seen] == 0:
+        if board[target] == 0:
             return 0
     return 0
 
@@ -86,7 +86,7 @@ def apply(board: Boards, player: int, cell: int, rays: Rays) -> int:
 
 
 @numba.njit(cache=True)
-def can_move(board: Boards, player: int, rays: Rays) -> bool:
+def _can_move(board: Boards, player: int, rays: Rays) -> bool:
     """Whether *player* has a legal move."""
     for cell in range(board.size):
         if board[cell] == 0 and is_legal(board, player, cell, rays):
@@ -95,11 +95,11 @@ def can_move(board: Boards, player: int, rays: Rays) -> bool:
 
 
 @numba.njit(cache=True)
-def following(board: Boards, player: int, players: int, rays: Rays) -> int:
-    """Who moves after *player* has moved: the next who can, *player* again if nobody else can; -1 if nobody can."""
+def next_mover(board: Boards, player: int, players: int, rays: Rays) -> int:
+    """The seat that moves after *player*: the next that can, *player* again if no other can; -1 if none can."""
     for ahead in range(1, players + 1):
         seat = (player + ahead) % players
-        if can_move(board, seat, rays):
+        if _can_move(board, seat, rays):
             return seat
     return -1
 
@@ -109,7 +109,7 @@ def outcome(board: Boards, players: int, out: Shares) -> None:
     """Write each seat's share of first place by discs into *out*: 1/k for each of k that tie for it, else 0."""
     most = tied = 0
     for seat in range(players):
-        count = discs(board, seat)
+        count = _discs(board, seat)
         out[seat] = count
         if count > most:
             most, tied = count, 0
@@ -119,7 +119,7 @@ def outcome(board: Boards, players: int, out: Shares) -> None:
 
 
 @numba.njit(cache=True)
-def discs(board: Boards, player: int) -> int:
+def _discs(board: Boards, player: int) -> int:
     """How many discs *player* has."""
     count = 0
     for cell in range(board.size):
@@ -139,16 +139,16 @@ def bits(random: Seeds) -> np.uint64:
 
 @numba.njit(cache=True)
 def draw(random: Seeds, below: int) -> int:
-    """An even number in 0 … below - 1; the bias of the product is under 2⁻²³ for the cells of a board."""
+    """A uniform number in 0 … below - 1; the bias of the product is under 2⁻²³ for the cells of a board."""
     return int(np.int64(((bits(random) >> _S32) * np.uint64(below)) >> _S32))
 
 
 @numba.njit(cache=True)
 def playout(board: Boards, player: int, players: int, rays: Rays, random: Seeds, plies_max: int) -> tuple[int, int]:
-    """Play up to *plies_max* even random moves on *board* itself; who moves then (-1: over), and the plies played.
+    """Play up to *plies_max* uniform random moves on *board* itself; the mover then (-1: over), and the plies played.
 
-    The empty cells are tried in random order until one is legal: each legal move is as likely as any other, and most
-    of the others need not be looked at.
+    The empty cells are tried in random order until one is legal: each legal move is equally likely, and most of the
+    other cells need not be checked.
     """
     empty = np.empty(board.size, np.int16)
     left = 0
@@ -173,18 +173,18 @@ def playout(board: Boards, player: int, players: int, rays: Rays, random: Seeds,
                 passes = 0
                 break
             tried += 1
-        # Who has lost every disc never moves again; not looking any more triples the speed with four players.
+        # A player without discs never moves again; skipping it triples the speed with four players.
         if tried == left and passes > 0:
-            out[player] = discs(board, player) == 0
+            out[player] = _discs(board, player) == 0
         player = (player + 1) % players
     if passes == players:
         return -1, plies
-    return following(board, (player + players - 1) % players, players, rays), plies
+    return next_mover(board, (player + players - 1) % players, players, rays), plies
 
 
 @numba.njit(cache=True)
 def playouts(boards: Boards, to_move: Seats, players: int, rays: Rays, seeds: Seeds, plies_max: int) -> int:
-    """`playout` for many games: row by row on *boards* and *to_move* themselves; how many plies that were."""
+    """`playout` for many games: row by row on *boards* and *to_move* themselves; the plies played."""
     total = 0
     random = np.empty(1, np.uint64)
     for row in range(boards.shape[0]):
@@ -197,7 +197,7 @@ def playouts(boards: Boards, to_move: Seats, players: int, rays: Rays, seeds: Se
 
 
 @numba.njit(cache=True)
-def legal_all(boards: Boards, to_move: Seats, rays: Rays, out: Marks) -> None:
+def _legal_all(boards: Boards, to_move: Seats, rays: Rays, out: _Marks) -> None:
     """`legal` for many games: uint8[games, cells]; none where the game is over."""
     for row in range(boards.shape[0]):
         if to_move[row] < 0:
@@ -218,7 +218,7 @@ def apply_all(boards: Boards, to_move: Seats, cells: Cells, players: int, rays: 
             cell = int(np.int64(cells[row]))
             if cell < 0 or cell >= boards.shape[1] or apply(boards[row], seat, cell, rays) == 0:
                 return row
-            to_move[row] = following(boards[row], seat, players, rays)
+            to_move[row] = next_mover(boards[row], seat, players, rays)
     return -1
 
 

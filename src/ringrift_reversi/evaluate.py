@@ -1,7 +1,7 @@
-"""Evaluate: a network as the search asks it, on the CPU, in whichever number format is fastest here.
+"""Evaluate: the network as the search calls it, on the CPU, in the number type that is fastest here.
 
-Batches are filled up to a multiple of ROWS, because the libraries below choose other kernels for very small batches:
-so what the network says of a position does not hang on which others are asked about with it.
+Batches are padded to a multiple of 32, because the libraries below choose other kernels for very small batches:
+so the evaluation of a position does not depend on the others in its batch.
 """
 
 from collections.abc import Callable
@@ -14,36 +14,36 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ringrift.kernel.clock import SystemClock
 from ringrift.workload.api import Scalar
-from ringrift_reversi.chance import opening
-from ringrift_reversi.net import BLOCKS, CHANNELS, Net, birth, channels_last
+from ringrift.workload.clock import SystemClock
+from ringrift_reversi.net import BLOCKS, CHANNELS, Net, channels_last, new_net
+from ringrift_reversi.rng import opening
 from ringrift_reversi.topology import VARIANTS, start, topology
 from ringrift_reversi.tree import F32, I8, I16
 
-ROWS = 32
+_ROWS = 32
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-TRIAL_SECONDS = 0.025  # for each dtype
+_TRIAL_SECONDS = 0.025  # for each dtype
 _ONE_BFLOAT16 = 0x3F80
 _TOLERANCE = 0.05
 _SUM_TOLERANCE = 1e-3
 _GOLDEN_ROWS, _GOLDEN_CELLS, _GOLDEN_TOLERANCE = slice(4, 32, 8), 8, 0.01
 _TRIAL_ROWS = 256
-Forward = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Planes, channels last → logits [B, rows · cols] and value logits [B, P] from the mover on."""
+_Forward = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""Planes, channels last → logits [B, rows · cols] and value logits [B, P], counted from the mover."""
 
 
 class Evaluator:
-    """The evaluator protocol of the search over *net*, which it copies, for up to *rows* positions at once."""
+    """Evaluates up to *rows* positions at once for the search, with a copy of *net*."""
 
     def __init__(self, net: Net, *, rows: int, dtype: str = "float32") -> None:
         board, self.players = VARIANTS[net.variant]
         shape = topology(board)
-        rows += -rows % ROWS
+        rows += -rows % _ROWS
         self._place, grid = shape.place, shape.rows * shape.cols
         self._planes = np.zeros((rows, grid, self.players + 1), np.uint16 if dtype == "bfloat16" else np.float32)
-        self._one = _ONE_BFLOAT16 if dtype == "bfloat16" else 1
-        self._planes[:, shape.place, self.players] = self._one
+        self._mark = _ONE_BFLOAT16 if dtype == "bfloat16" else 1
+        self._planes[:, shape.place, self.players] = self._mark
         view = torch.from_numpy(self._planes)
         view = view.view(torch.bfloat16) if dtype == "bfloat16" else view
         self._input = view.view(rows, shape.rows, shape.cols, self.players + 1).permute(0, 3, 1, 2)
@@ -52,18 +52,18 @@ class Evaluator:
         copy = Net(net.variant, net.channels, len(net.blocks))
         copy.load_state_dict(net.state_dict())
         copy = channels_last(copy.eval().to(DTYPES[dtype]))
-        self._forward = forward(copy, self._input)
+        self._forward = _forward(copy, self._input)
 
     @torch.inference_mode()
     def network(self, count: int) -> tuple[Tensor, Tensor]:
-        """What the network alone says of the first *count* rows that were last asked about, filled up."""
-        return self._forward(self._input[: count + -count % ROWS])
+        """Run the network alone on the first *count* rows of the last batch, padded."""
+        return self._forward(self._input[: count + -count % _ROWS])
 
     @torch.inference_mode()
     def __call__(self, boards: I8, to_move: I8) -> tuple[F32, F32]:
         """Logits and values; both are overwritten by the next call."""
         count = len(boards)
-        _encode(boards, to_move, self._place, self._one, self._planes)
+        _encode(boards, to_move, self._place, self._mark, self._planes)
         logits, values = self.network(count)
         grid, relative = logits[:count].float().numpy(), values[:count].float().numpy()
         _decode(grid, relative, to_move, self._place, self._logits, self._values)
@@ -71,8 +71,8 @@ class Evaluator:
 
 
 @numba.njit(cache=True)
-def _encode(boards: I8, to_move: I8, place: I16, one: int, planes: Any) -> None:
-    """The discs by seat from the mover on; what an earlier batch left further behind does no harm."""
+def _encode(boards: I8, to_move: I8, place: I16, mark: int, planes: Any) -> None:
+    """Write the discs by seat, counted from the mover; rows left over from an earlier batch do no harm."""
     players = planes.shape[2] - 1
     for row in range(boards.shape[0]):
         for cell in range(place.shape[0]):
@@ -80,7 +80,7 @@ def _encode(boards: I8, to_move: I8, place: I16, one: int, planes: Any) -> None:
             for plane in range(players):
                 planes[row, at, plane] = 0
             if boards[row, cell] > 0:
-                planes[row, at, seat if seat >= 0 else seat + players] = one
+                planes[row, at, seat if seat >= 0 else seat + players] = mark
 
 
 @numba.njit(cache=True)
@@ -97,10 +97,10 @@ def _decode(grid: F32, relative: F32, to_move: I8, place: I16, logits: F32, valu
             values[row, (seat + to_move[row]) % players] = np.exp(relative[row, seat] - most) / whole
 
 
-def forward(net: Net, planes: Tensor) -> Forward:
-    """The quickest way through *net* on this machine: with the steps after each convolution fused if torch can."""
+def _forward(net: Net, planes: Tensor) -> _Forward:
+    """The fastest forward pass of *net* on this machine: with the steps after each convolution fused if torch can."""
 
-    def plainly(x: Tensor) -> tuple[Tensor, Tensor]:
+    def plain(x: Tensor) -> tuple[Tensor, Tensor]:
         x = functional.relu(net.stem(x))
         for block in net.blocks:
             x = block(x)
@@ -110,19 +110,19 @@ def forward(net: Net, planes: Tensor) -> Forward:
     with torch.inference_mode():
         try:
             fused = _fused(net, planes)
-            # These operators are torch's own business and may change: believed only if they agree.
-            alike = all(
-                torch.allclose(one, other, atol=_TOLERANCE)
-                for one, other in zip(plainly(planes[:ROWS]), fused(planes[:ROWS]), strict=True)
+            # These operators are internal to torch and may change: used only if the results agree.
+            is_equal = all(
+                torch.allclose(expected, actual, atol=_TOLERANCE)
+                for expected, actual in zip(plain(planes[:_ROWS]), fused(planes[:_ROWS]), strict=True)
             )
         except (RuntimeError, AttributeError, NotImplementedError, TypeError):
-            return plainly
-    return fused if alike else plainly
+            return plain
+    return fused if is_equal else plain
 
 
-def _fused(net: Net, planes: Tensor) -> Forward:
+def _fused(net: Net, planes: Tensor) -> _Forward:
     operators = torch.ops.mkldnn
-    one, two = operators._convolution_pointwise, operators._convolution_pointwise.binary
+    mark, two = operators._convolution_pointwise, operators._convolution_pointwise.binary
 
     def packed(layer: nn.Module) -> tuple[Tensor, Tensor, list[int]]:
         assert isinstance(layer, nn.Conv2d)
@@ -133,7 +133,7 @@ def _fused(net: Net, planes: Tensor) -> Forward:
         return weight, layer.bias.detach(), padding
 
     def conv(x: Tensor, layer: tuple[Tensor, Tensor, list[int]], after: str) -> Any:
-        return one(x, *layer, [1, 1], [1, 1], 1, after, [], "")
+        return mark(x, *layer, [1, 1], [1, 1], 1, after, [], "")
 
     stem, policy, value_planes = packed(net.stem), packed(net.policy), packed(net.planes)
     blocks = [(packed(block.get_submodule("first")), packed(block.get_submodule("second"))) for block in net.blocks]
@@ -149,17 +149,17 @@ def _fused(net: Net, planes: Tensor) -> Forward:
 
 
 @cache
-def quickest(variant: str, *, channels: int = CHANNELS, blocks: int = BLOCKS) -> str:
-    """The dtype in which this machine evaluates fastest: tried once in a process, 25 ms each."""
+def fastest_dtype(variant: str, *, channels: int = CHANNELS, blocks: int = BLOCKS) -> str:
+    """The dtype in which this machine evaluates fastest: measured once per process, 25 ms each."""
     clock = SystemClock()
     rates: dict[str, float] = {}
     boards = np.zeros((_TRIAL_ROWS, topology(VARIANTS[variant][0]).cells), np.int8)
     movers = np.zeros(_TRIAL_ROWS, np.int8)
     for dtype in DTYPES:
-        evaluate = Evaluator(birth(variant, 0, channels=channels, blocks=blocks), rows=_TRIAL_ROWS, dtype=dtype)
+        evaluate = Evaluator(new_net(variant, 0, channels=channels, blocks=blocks), rows=_TRIAL_ROWS, dtype=dtype)
         evaluate(boards, movers)
         began, rounds = clock.tick(), 0
-        while clock.tick() - began < TRIAL_SECONDS:
+        while clock.tick() - began < _TRIAL_SECONDS:
             evaluate(boards, movers)
             rounds += 1
         rates[dtype] = rounds / (clock.tick() - began)
@@ -167,15 +167,15 @@ def quickest(variant: str, *, channels: int = CHANNELS, blocks: int = BLOCKS) ->
 
 
 def measured_params() -> dict[str, Scalar]:
-    """What a node measures once and passes to each of its jobs."""
+    """The params that a run measures once and passes to all of its jobs."""
     torch.set_num_threads(1)
-    return {"dtype": quickest("square8_2p"), "threads": 1}
+    return {"dtype": fastest_dtype("square8_2p"), "threads": 1}
 
 
-def unsound(net: Net) -> str:
-    """What is wrong with what *net* says of a few positions; nothing if all is well.
+def find_defect(net: Net) -> str:
+    """The defect in the output of *net* for a few positions; "" if there is none.
 
-    Shares of first place are finite and sum to 1, and if everybody moves one seat on, what is said of them does too.
+    Shares of first place are finite and sum to 1, and follow the players when every player moves one seat on.
     """
     players = VARIANTS[net.variant][1]
     boards, movers = _some_positions(net.variant)
@@ -184,35 +184,36 @@ def unsound(net: Net) -> str:
         turned, after = np.where(boards > 0, boards % players + 1, 0).astype(np.int8), (movers + 1) % players
         others, moved = net.evaluate(torch.from_numpy(turned), torch.from_numpy(after))
     if not bool(torch.isfinite(logits).all() and torch.isfinite(values).all()):
-        return "what it says of positions is not finite"
+        return "its output is not finite"
     if not torch.allclose(values.sum(1), torch.ones(len(values)), atol=_SUM_TOLERANCE):
         return "its values do not sum to 1"
     if not torch.allclose(logits, others, atol=_SUM_TOLERANCE, rtol=_SUM_TOLERANCE) or not torch.allclose(
         values.roll(1, 1), moved, atol=_SUM_TOLERANCE
     ):
-        return "what it says hangs on the names of the seats"
+        return "its output depends on the numbers of the seats"
     return ""
 
 
 def golden(net: Net) -> str:
-    """What *net* says of a few positions, in numbers that its file keeps: whoever reads it must hear the same."""
+    """The output of *net* for a few positions, as its file stores it: every reader must compute the same."""
     return " ".join(f"{number:.4f}" for number in _forward_pass(net))
 
 
-def strayed(net: Net, kept: str) -> str:
-    """How what *net* says differs from what its file says that it said; nothing if it does not, or if nothing is kept.
+def find_drift(net: Net, golden: str) -> str:
+    """How the output of *net* differs from the *golden* one of its file; "" if it does not, or if *golden* is "".
 
-    A little is allowed, for another machine rounds otherwise.
+    A small difference is allowed, because machines round differently.
     """
-    said = _forward_pass(net)
+    actual = _forward_pass(net)
     try:
-        wanted = [float(number) for number in kept.split()]
+        expected = [float(number) for number in golden.split()]
     except ValueError:
-        return "what it should say of positions is not written in numbers"
-    if wanted and len(wanted) != len(said):
-        return f"{len(wanted)} numbers are kept of what it should say of positions, not {len(said)}"
-    most = max((abs(one - other) / (1.0 + abs(one)) for one, other in zip(wanted, said, strict=False)), default=0.0)
-    return "" if most <= _GOLDEN_TOLERANCE else f"what it says of positions is {most:.3g} off from when it was made"
+        return "its golden output is not a list of numbers"
+    if expected and len(expected) != len(actual):
+        return f"its golden output has {len(expected)} numbers, not {len(actual)}"
+    pairs = zip(expected, actual, strict=False)
+    most = max((abs(number - other) / (1.0 + abs(number)) for number, other in pairs), default=0.0)
+    return "" if most <= _GOLDEN_TOLERANCE else f"its output is {most:.3g} off from its golden output"
 
 
 def _forward_pass(net: Net) -> list[float]:
@@ -225,9 +226,9 @@ def _forward_pass(net: Net) -> list[float]:
 def _some_positions(variant: str) -> tuple[I8, I8]:
     board, players = VARIANTS[variant]
     shape = topology(board)
-    boards, movers = np.zeros((ROWS, shape.cells), np.int8), np.zeros(ROWS, np.int8)
+    boards, movers = np.zeros((_ROWS, shape.cells), np.int8), np.zeros(_ROWS, np.int8)
     boards[:] = start(board, players)
-    for row in range(ROWS):
+    for row in range(_ROWS):
         mover = opening(boards[row], row, players, shape.rays, row, np.zeros(shape.cells, np.uint16))
         movers[row] = max(mover, 0)
     return boards, movers

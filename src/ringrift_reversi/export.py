@@ -1,7 +1,7 @@
-"""Export: replays every game through the rules and turns what holds into samples.
+"""Export: replay every game by the rules and turn its positions into samples.
 
-A batch is taken whole or not at all: one illegal move, one wrong result, one policy target on a cell that was not
-legal, and none of its games can be trusted.
+A batch is accepted whole or not at all: with one illegal move, one wrong result or one policy target on an illegal
+cell, none of its games can be trusted.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,17 @@ import numpy.typing as npt
 
 from ringrift_reversi import records
 from ringrift_reversi.baselines import position_seeds
-from ringrift_reversi.engine import apply, following, is_legal, outcome
+from ringrift_reversi.engine import apply, is_legal, next_mover, outcome
 from ringrift_reversi.records import OPENING, Games
 from ringrift_reversi.samples import Samples
 from ringrift_reversi.topology import VARIANTS, start, topology
+from ringrift_reversi.tree import I8, I16
 
-Floats = npt.NDArray[np.float32]
+_U16 = npt.NDArray[np.uint16]
+_Recorded = tuple[_U16, npt.NDArray[np.uint32], _U16, npt.NDArray[np.bool_], npt.NDArray[np.float32]]
+"""Moves, offsets, pi_idx, where there is a policy target, and results of games."""
 _ILLEGAL, _BAD_TARGET, _TOO_LONG, _NO_END, _BAD_RESULT = 1, 2, 3, 4, 5
-_WRONG = {
+_ERRORS = {
     _ILLEGAL: "an illegal move",
     _BAD_TARGET: "a policy target on an illegal cell",
     _TOO_LONG: "moves after its end",
@@ -30,8 +33,8 @@ _WRONG = {
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """What the games of one export are like."""
+class _Coverage:
+    """Statistics of the games of one export."""
 
     games: int
     positions: int
@@ -40,62 +43,57 @@ class Coverage:
     draw_share: float
     plies_mean: float
     entropy_mean: float
-    """Of the policy targets, in nats."""
+    """Entropy of the policy targets, in nats."""
 
     def metrics(self) -> dict[str, float]:
-        """It as numbers by name."""
+        """The statistics by name."""
         return {name: float(getattr(self, name)) for name in self.__slots__}
 
 
-def replayed(games: Games, variant: str) -> Samples:
-    """The positions of *games*, but for the random openings.  Raises ValueError if a game does not replay."""
+def replay(games: Games, variant: str) -> Samples:
+    """The positions of *games* after their random openings.  Raises ValueError if a game breaks the rules."""
     board, players = VARIANTS[variant]
     shape = topology(board)
     count = len(games.moves)
     boards, movers = np.zeros((count, shape.cells), np.int8), np.zeros(count, np.int8)
-    game, wrong = _replay(
-        games.moves, games.offsets, games.pi_idx, games.pi_p > 0, games.result, start(board, players), shape.rays,
-        boards, movers,
-    )  # fmt: skip
-    if wrong:
-        raise ValueError(f"game {game} has {_WRONG[wrong]}")
-    kept = np.flatnonzero(games.search != OPENING)
-    of_game = np.repeat(np.arange(len(games)), games.lengths())[kept]
-    return Samples(
-        board=boards[kept], to_move=movers[kept], pi_idx=games.pi_idx[kept], pi_p=games.pi_p[kept],
-        result=games.result[of_game], root_v=games.root_v[kept], game=games.seed[of_game],
-    )  # fmt: skip
+    recorded = games.moves, games.offsets, games.pi_idx, games.pi_p > 0, games.result
+    game, error = _replay(recorded, start(board, players), shape.rays, boards, movers)
+    if error:
+        raise ValueError(f"game {game} has {_ERRORS[error]}")
+    plies = np.flatnonzero(games.search != OPENING)
+    number = np.repeat(np.arange(len(games)), games.lengths())[plies]
+    policy, value = (games.pi_idx[plies], games.pi_p[plies]), games.root_v[plies]
+    return Samples(boards[plies], movers[plies], *policy, games.result[number], value, games.seed[number])
 
 
-def joined(parts: Sequence[Samples], most: int) -> Samples:
-    """The last *most* positions of *parts*: what is newest teaches best."""
+def join(parts: Sequence[Samples], limit: int) -> Samples:
+    """The last *limit* positions of *parts*: the newest are the best to train on."""
     total = sum(len(part) for part in parts)
     whole = {name: np.concatenate([getattr(part, name) for part in parts]) for name in Samples.__slots__}
-    return Samples(**{name: array[max(0, total - most) :] for name, array in whole.items()})
+    return Samples(**{name: array[max(0, total - limit) :] for name, array in whole.items()})
 
 
-def coverage(parts: Sequence[Games], samples: Samples) -> Coverage:
-    """What *parts* and the *samples* of them are like."""
-    games = records.joined(parts)
+def coverage(parts: Sequence[Games], samples: Samples) -> _Coverage:
+    """Statistics of *parts* and their *samples*."""
+    games = records.join(parts)
     p = samples.pi_p[(samples.pi_p > 0).any(1)].astype(np.float32)
     entropy = -(p * np.log(np.maximum(p, 1e-9))).sum(1)
-    seen = position_seeds(samples.board, samples.to_move)
-    return Coverage(
-        games=len(games), positions=len(samples), policy_targets=len(p),
-        unique_share=len(np.unique(seen)) / max(1, len(samples)),
+    hashes = position_seeds(samples.board, samples.to_move)
+    return _Coverage(
+        games=len(games),
+        positions=len(samples),
+        policy_targets=len(p),
+        unique_share=len(np.unique(hashes)) / max(1, len(samples)),
         draw_share=float((games.result.max(1) < 1).mean()) if len(games) else 0.0,
         plies_mean=len(games.moves) / max(1, len(games)),
         entropy_mean=float(entropy.mean()) if len(p) else 0.0,
-    )  # fmt: skip
+    )
 
 
 @numba.njit(cache=True)
-def _replay(
-    moves: npt.NDArray[np.uint16], offsets: npt.NDArray[np.uint32], pi_idx: npt.NDArray[np.uint16],
-    wanted: npt.NDArray[np.bool_], results: Floats, begin: npt.NDArray[np.int8], rays: npt.NDArray[np.int16],
-    boards: npt.NDArray[np.int8], movers: npt.NDArray[np.int8],
-) -> tuple[int, int]:  # fmt: skip
-    """Fill *boards* and *movers* with what stood before each move; the first game that does not replay, and why not."""
+def _replay(recorded: _Recorded, begin: I8, rays: I16, boards: I8, movers: I8) -> tuple[int, int]:
+    """Fill *boards* and *movers* with the position before each move; the first bad game and its error, or -1 and 0."""
+    moves, offsets, pi_idx, has_target, results = recorded
     players = results.shape[1]
     share = np.empty(players, np.float32)
     for game in range(results.shape[0]):
@@ -106,11 +104,11 @@ def _replay(
             boards[ply], movers[ply] = board, mover
             for rank in range(pi_idx.shape[1]):
                 cell = int(np.int64(pi_idx[ply, rank]))
-                if wanted[ply, rank] and (board[cell] != 0 or not is_legal(board, mover, cell, rays)):
+                if has_target[ply, rank] and (board[cell] != 0 or not is_legal(board, mover, cell, rays)):
                     return game, _BAD_TARGET
             if apply(board, mover, int(np.int64(moves[ply])), rays) == 0:
                 return game, _ILLEGAL
-            mover = following(board, mover, players, rays)
+            mover = next_mover(board, mover, players, rays)
         if mover >= 0:
             return game, _NO_END
         outcome(board, players, share)

@@ -1,9 +1,9 @@
-"""Heuristic: looks one move ahead, with six weights that an evolution strategy found and nobody has touched since.
+"""Heuristic: looks one move ahead, with six frozen weights that an evolution strategy has found.
 
-For each legal move it weighs the board after it, for whoever moved: own discs against the mean of the others', by the
-kind of cell they stand on, and own legal moves against the mean of the others'.  A corner is a cell with the fewest
+For each legal move it weighs the board after it for its player: own discs against the mean of the others', by the kind
+of cell they stand on, and own legal moves against the mean of the others'.  A corner is a cell with the fewest
 neighbours; beside it on the border lie its C-cells, beside it inside its X-cell, on hexagons as on squares.  C and X
-count only while their corner is empty, because all they do is to give it away.
+count only while their corner is empty, because their harm is to give it away.
 """
 
 from collections.abc import Sequence
@@ -17,31 +17,33 @@ import numpy.typing as npt
 from ringrift_reversi.engine import Boards, Cells, Rays, Seats, Seeds, apply, draw, legal, outcome
 from ringrift_reversi.topology import Topology, variant
 
-Weights = npt.NDArray[np.float64]
+_Weights = npt.NDArray[np.float64]
 
+_Rules = tuple[int, Rays, npt.NDArray[np.int8], Cells]
+"""Players, rays, and the kind and corner of each cell."""
 NAMES = ("corner", "c", "x", "edge", "mobility", "discs")
-"""What each weight weighs, in order."""
+"""The names of the weights, in order."""
 
-# What `python -m ringrift_reversi.tune` finds: 45 generations of CMA-ES against greedy, started from zeros with seed 2.
+# Found by `python -m ringrift_reversi.tune`: 45 generations of CMA-ES against greedy, started from zeros with seed 2.
 # On 500 fresh openings from both seats they score 0.934 on square8_2p and 0.942 on hex8_2p.
-SQUARE = (8.049, -3.871, -4.419, 0.447, 0.606, 0.378)
-HEXAGON = (8.568, -2.463, -4.422, 0.525, 0.806, 0.223)
+_SQUARE = (8.049, -3.871, -4.419, 0.447, 0.606, 0.378)
+_HEXAGON = (8.568, -2.463, -4.422, 0.525, 0.806, 0.223)
 
 _CORNER, _C, _X, _EDGE, _PLAIN = range(5)
 _MOBILITY, _DISCS = 4, 5
-# More than any sum of weighed discs, so that a game that this move ends is judged by its result alone.
+# More than any sum of weighed discs, so that a move that ends the game is judged by its result alone.
 _OVER = 1e9
 
 
-class Kinds(NamedTuple):
-    """What each cell is: its kind, and for C and X the corner they give away (-1 for others)."""
+class _Kinds(NamedTuple):
+    """The kind of each cell, and for C and X the corner they give away (-1 for others)."""
 
     kind: npt.NDArray[np.int8]
     corner: Cells
 
 
 @cache
-def kinds(topology: Topology) -> Kinds:
+def _kinds(topology: Topology) -> _Kinds:
     """The kinds of a board's cells."""
     nearest = topology.rays[:, :, 0]
     neighbours = (nearest >= 0).sum(axis=1)
@@ -51,34 +53,32 @@ def kinds(topology: Topology) -> Kinds:
         corner[nearest[cell][nearest[cell] >= 0]] = cell
     beside = corner >= 0
     kind = np.select([is_corner, beside & is_border, beside, is_border], [_CORNER, _C, _X, _EDGE], _PLAIN)
-    return Kinds(kind.astype(np.int8), corner)
+    return _Kinds(kind.astype(np.int8), corner)
 
 
 def best(
-    name: str, boards: Boards, to_move: Seats, seeds: Seeds, weights: Sequence[float] | Weights | None = None
+    name: str, boards: Boards, to_move: Seats, seeds: Seeds, weights: Sequence[float] | _Weights | None = None
 ) -> Cells:
     """The best move by *weights* (the frozen ones if None) in each of many positions of the variant *name*.
 
-    Moves that weigh the same are drawn from; -1 where the game is over.  Raises UnknownName.
+    Ties are broken at random; -1 where the game is over.  Raises ValueError.
     """
     topology, players = variant(name)
-    weighed = np.asarray(frozen(topology) if weights is None else weights, np.float64)
-    assert weighed.shape == (len(NAMES),)
+    vector = np.asarray(_frozen(topology) if weights is None else weights, np.float64)
+    assert vector.shape == (len(NAMES),)
     chosen = np.full(len(boards), -1, np.int16)
-    _best_all(boards, to_move, players, topology.rays, *kinds(topology), weighed, seeds, chosen)
+    _best_all(boards, to_move, (players, topology.rays, *_kinds(topology)), vector, seeds, chosen)
     return chosen
 
 
-def frozen(topology: Topology) -> tuple[float, ...]:
-    """The weights for a board: those found on the small board of its shape."""
-    return HEXAGON if topology.rays.shape[1] == 6 else SQUARE
+def _frozen(topology: Topology) -> tuple[float, ...]:
+    """The weights for a board: those of the small board of its shape."""
+    return _HEXAGON if topology.rays.shape[1] == 6 else _SQUARE
 
 
 @numba.njit(cache=True)
-def _best_all(
-    boards: Boards, to_move: Seats, players: int, rays: Rays, kind: npt.NDArray[np.int8], corner: Cells,
-    weights: Weights, seeds: Seeds, chosen: Cells,
-) -> None:  # fmt: skip
+def _best_all(boards: Boards, to_move: Seats, rules: _Rules, weights: _Weights, seeds: Seeds, chosen: Cells) -> None:
+    players, rays, kind, corner = rules
     marks = np.empty(boards.shape[1], np.uint8)
     after = np.empty(boards.shape[1], np.int8)
     random = np.empty(1, np.uint64)
@@ -92,8 +92,8 @@ def _best_all(
         for cell in range(boards.shape[1]):
             if not marks[cell]:
                 continue
-            for each in range(boards.shape[1]):
-                after[each] = boards[row, each]
+            for index in range(boards.shape[1]):
+                after[index] = boards[row, index]
             apply(after, seat, cell, rays)
             worth = _worth(after, seat, players, rays, kind, corner, weights)
             if worth > most:
@@ -106,9 +106,9 @@ def _best_all(
 
 @numba.njit(cache=True)
 def _worth(
-    board: Boards, seat: int, players: int, rays: Rays, kind: npt.NDArray[np.int8], corner: Cells, weights: Weights
+    board: Boards, seat: int, players: int, rays: Rays, kind: npt.NDArray[np.int8], corner: Cells, weights: _Weights
 ) -> float:
-    """What *board* is worth to *seat*, who has just moved."""
+    """The worth of *board* to *seat*, which has just moved."""
     mobility, moves = _mobility(board, seat, players, rays)
     if moves == 0:
         shares = np.empty(players, np.float32)
@@ -119,18 +119,18 @@ def _worth(
         if board[cell] == 0:
             continue
         weight = weights[_DISCS]
-        seen = kind[cell]
-        if seen in (_C, _X) and board[corner[cell]] != 0:
-            seen = _EDGE if seen == _C else _PLAIN
-        if seen != _PLAIN:
-            weight += weights[seen]
+        effect = kind[cell]
+        if effect in (_C, _X) and board[corner[cell]] != 0:
+            effect = _EDGE if effect == _C else _PLAIN
+        if effect != _PLAIN:
+            weight += weights[effect]
         worth += weight if board[cell] == seat + 1 else -weight / (players - 1)
     return float(worth)
 
 
 @numba.njit(cache=True)
 def _mobility(board: Boards, seat: int, players: int, rays: Rays) -> tuple[float, int]:
-    """Own legal moves less the mean of the others', and everybody's together."""
+    """Own legal moves less the mean of the others', and those of all players together."""
     marks = np.empty(board.size, np.uint8)
     lead, moves = 0.0, 0
     for other in range(players):

@@ -1,4 +1,4 @@
-"""Net: a small residual network that sees the board as its mover does, and its safetensors form."""
+"""Net: a small residual network that sees the board from the mover's side, and its safetensors file."""
 
 from collections.abc import Mapping
 
@@ -30,8 +30,8 @@ class _Block(nn.Module):
 class Net(nn.Module):
     """Planes of discs → a logit per cell and a value logit per seat, counted from the mover.
 
-    Where the grid has places that are no cells, a plane says so, and the network learns to look past them.
-    Untrained, it values all seats alike: the last layer of the value head begins at zero.
+    A plane marks the places of the grid that are cells.
+    Untrained, it values all seats alike: the last layer of the value head starts at zero.
     """
 
     mask: Tensor
@@ -58,7 +58,7 @@ class Net(nn.Module):
         self.register_buffer("mask", mask.view(1, 1, self.rows, self.cols), persistent=False)
 
     def encode(self, boards: Tensor, to_move: Tensor) -> Tensor:
-        """Planes [B, P+1, rows, cols] in the network's dtype: the discs of the mover, of the next one …, the mask."""
+        """Planes [B, P+1, rows, cols] in the network's dtype: the discs of the mover, of the next seat …, the mask."""
         count = boards.shape[0]
         seat = torch.arange(self.players, device=boards.device, dtype=torch.int8)
         discs = (to_move.view(-1, 1) + seat) % self.players + 1
@@ -70,7 +70,7 @@ class Net(nn.Module):
         return planes.view(count, self.players + 1, self.rows, self.cols)
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits [B, cells] and value logits [B, P] by seat from the mover on."""
+        """Logits [B, cells] and value logits [B, P] by seat, counted from the mover."""
         x = functional.relu(self.stem(planes))
         for block in self.blocks:
             x = block(x)
@@ -86,13 +86,13 @@ class Net(nn.Module):
 
 
 def channels_last(net: Net) -> Net:
-    """*net* itself, its weights laid out so that a cell's channels lie together, which CPUs convolve fastest."""
-    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's own types leave this one out
+    """*net* itself, with the channels of a cell side by side: the fastest order for convolutions on a CPU."""
+    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's own types
     return net
 
 
-def birth(variant: str, seed: int, *, channels: int = CHANNELS, blocks: int = BLOCKS) -> Net:
-    """An untrained network; *seed* alone decides its weights."""
+def new_net(variant: str, seed: int, *, channels: int = CHANNELS, blocks: int = BLOCKS) -> Net:
+    """An untrained network; its weights depend on *seed* alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Net(variant, channels, blocks)
@@ -106,38 +106,38 @@ def save(net: Net, meta: Mapping[str, str]) -> bytes:
 
 
 def load(data: bytes, variant: str) -> Net:
-    """The network in *data*.  Raises ValueError that says what is wrong with it."""
+    """The network in *data*.  Raises ValueError with the reason if it is unusable."""
     net, _ = load_with_meta(data, variant)
     return net
 
 
 def load_with_meta(data: bytes, variant: str) -> tuple[Net, dict[str, str]]:
-    """The network in *data* and its words.  Raises ValueError that says what is wrong."""
-    arrays, words = tensors.unpack(data)
-    if words.get("format") != _FORMAT:
-        raise ValueError(f"it is no model but {words.get('format', 'something else')!r:.40}")
-    if words.get("variant") != variant:
-        raise ValueError(f"it plays {words.get('variant')!r:.40}, not {variant}")
-    channels, blocks = _whole(words, "channels", CHANNELS_MAX), _whole(words, "blocks", BLOCKS_MAX)
-    # What the words promise must be there before anything is built: a small file cannot ask for much memory.
+    """The network in *data* and its metadata.  Raises ValueError with the reason if it is unusable."""
+    arrays, meta = tensors.unpack(data)
+    if meta.get("format") != _FORMAT:
+        raise ValueError(f"not a model file, its format is {meta.get('format')!r:.40}")
+    if meta.get("variant") != variant:
+        raise ValueError(f"it plays {meta.get('variant')!r:.40}, not {variant}")
+    channels, blocks = _size(meta, "channels", CHANNELS_MAX), _size(meta, "blocks", BLOCKS_MAX)
+    # The declared size must match the weights before anything is built: a small file cannot claim much memory.
     trunk = (arrays.get(f"blocks.{number}.{part}.weight") for number in range(blocks) for part in ("first", "second"))
     if any(weights is None or weights.shape != (channels, channels, 3, 3) for weights in trunk):
-        raise ValueError(f"its weights are of another architecture than {blocks} blocks of {channels} channels")
+        raise ValueError(f"its weights are not {blocks} blocks of {channels} channels")
     net = Net(variant, channels, blocks)
-    wanted = {name: tuple(weight.shape) for name, weight in net.state_dict().items()}
-    found = {name: array.shape for name, array in arrays.items()}
-    if wanted != found or any(array.dtype != np.float32 for array in arrays.values()):
-        odd = sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
+    expected = {name: tuple(weight.shape) for name, weight in net.state_dict().items()}
+    actual = {name: array.shape for name, array in arrays.items()}
+    if expected != actual or any(array.dtype != np.float32 for array in arrays.values()):
+        odd = sorted(name for name in {*expected, *actual} if expected.get(name) != actual.get(name))
         raise ValueError(f"its weights are of another architecture: {', '.join(odd[:3]) or 'not float32'}")
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise ValueError(f"its weights {name} are not finite")
     net.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
-    return net, words
+    return net, meta
 
 
-def _whole(words: Mapping[str, str], name: str, most: int) -> int:
-    text = words.get(name, "")
-    if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= most):
-        raise ValueError(f"its {name} are {text!r:.40}, not a number from 1 to {most}")
+def _size(meta: Mapping[str, str], name: str, limit: int) -> int:
+    text = meta.get(name, "")
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= limit):
+        raise ValueError(f"its {name} are {text!r:.40}, not a number from 1 to {limit}")
     return int(text)

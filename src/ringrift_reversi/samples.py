@@ -1,8 +1,8 @@
-"""Samples: positions to learn from, as bytes.
+"""Samples: training positions, as bytes.
 
 board   i8[n, cells]   0 empty, seat + 1 a disc        to_move  i8[n]
 pi_idx  u16[n, 16]     cells of the policy target      pi_p     f16[n, 16]  0 everywhere = no policy target
-result  f32[n, P]      how the game ended              root_v   f16[n, P]   what the search thought
+result  f32[n, P]      how the game ended              root_v   f16[n, P]   value of the search
 game    u64[n]         the seed of the game, by which games are held out from training
 """
 
@@ -18,15 +18,20 @@ from ringrift_reversi.topology import VARIANTS, topology
 
 SAMPLES_BYTES_MAX = 2 * 1024 * 1024 * 1024
 _FORMAT = "reversi-samples-1"
-_KINDS = {
-    "board": np.int8, "to_move": np.int8, "pi_idx": np.uint16, "pi_p": np.float16, "result": np.float32,
-    "root_v": np.float16, "game": np.uint64,
-}  # fmt: skip
+_TYPES = {
+    "board": np.int8,
+    "to_move": np.int8,
+    "pi_idx": np.uint16,
+    "pi_p": np.float16,
+    "result": np.float32,
+    "root_v": np.float16,
+    "game": np.uint64,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Positions, as in the description above."""
+    """Positions, as described above."""
 
     board: npt.NDArray[np.int8]
     to_move: npt.NDArray[np.int8]
@@ -40,39 +45,39 @@ class Samples:
         return len(self.game)
 
 
-def pack(samples: Samples, variant: str, words: Mapping[str, str]) -> bytes:
-    """The file of *samples*; the same samples and words always give the same bytes."""
+def pack(samples: Samples, variant: str, meta: Mapping[str, str]) -> bytes:
+    """The file of *samples*; the same samples and metadata always give the same bytes."""
     arrays = {field.name: getattr(samples, field.name) for field in fields(samples)}
-    return tensors.pack(arrays, {**words, "variant": variant, "format": _FORMAT})
+    return tensors.pack(arrays, {**meta, "variant": variant, "format": _FORMAT})
 
 
 def unpack(data: bytes, variant: str) -> Samples:
-    """The samples in *data*.  Raises ValueError that says what is wrong."""
-    found, words = tensors.unpack(data)
-    if words.get("format") != _FORMAT:
-        raise ValueError(f"it holds no samples but {words.get('format', 'something else')!r:.40}")
-    if words.get("variant") != variant:
-        raise ValueError(f"its samples are of {words.get('variant')!r:.40}, not of {variant}")
+    """The samples in *data*.  Raises ValueError with the reason if they are bad."""
+    columns, meta = tensors.unpack(data)
+    if meta.get("format") != _FORMAT:
+        raise ValueError(f"not a file of samples, its format is {meta.get('format')!r:.40}")
+    if meta.get("variant") != variant:
+        raise ValueError(f"its samples are of variant {meta.get('variant')!r:.40}, not {variant}")
     board, players = VARIANTS[variant]
-    cells, count = topology(board).cells, len(found.get("game", ()))
+    cells, count = topology(board).cells, len(columns.get("game", ()))
     shapes = {"board": (cells,), "pi_idx": (TOP,), "pi_p": (TOP,), "result": (players,), "root_v": (players,)}
-    for name, kind in _KINDS.items():
-        array = found.get(name)
-        if array is None or array.dtype != kind or array.shape != (count, *shapes.get(name, ())):
+    for name, dtype in _TYPES.items():
+        array = columns.get(name)
+        if array is None or array.dtype != dtype or array.shape != (count, *shapes.get(name, ())):
             raise ValueError(f"its array {name} has another type or shape")
-    samples = Samples(**{name: found[name] for name in _KINDS})
+    samples = Samples(**{name: columns[name] for name in _TYPES})
     _check(samples, cells, players)
     return samples
 
 
 def _check(samples: Samples, cells: int, players: int) -> None:
     if not len(samples):
-        raise ValueError("it holds no samples")
+        raise ValueError("it has no samples")
     if (samples.board < 0).any() or (samples.board > players).any() or (samples.pi_idx >= cells).any():
-        raise ValueError("it names discs or cells that there are not")
+        raise ValueError("it has discs or cells that do not exist")
     if (samples.to_move < 0).any() or (samples.to_move >= players).any():
-        raise ValueError("somebody moves who does not play")
+        raise ValueError("it has a mover that is not a seat")
     if not all(np.isfinite(array).all() for array in (samples.pi_p, samples.result, samples.root_v)):
-        raise ValueError("it holds numbers that are not finite")
+        raise ValueError("it has numbers that are not finite")
     if (np.abs(samples.result.sum(1) - 1) > SUM_TOLERANCE).any():
         raise ValueError("a result does not sum to 1")

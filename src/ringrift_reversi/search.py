@@ -4,8 +4,8 @@ The algorithm, so that another implementation can give the same root visits (all
 
 *Node.* A board, who moves (or that the game is over), the legal cells in ascending order, for each of them
 ``logp`` (log-softmax of the network's logits over the legal cells only) and ``p = exp(logp)`` (at least 1e-30), and per
-edge the visits ``N`` and the sum ``W`` of what the mover of this node got.  ``value`` is the network's vector (over
-seats, sum 1), or the outcome where the game is over.  The root is evaluated first and counts as no simulation.
+edge the visits ``N`` and the sum ``W`` of the values for the mover of this node.  ``value`` is the network's vector (by
+seat, sum 1), or the outcome where the game is over.  The root is evaluated first and does not count as a simulation.
 
 *Completed Q of a node*, for its mover m:  ``q(a) = W(a) / N(a)`` where N(a) > 0, else ``v_mix`` with
 ``v_mix = (value[m] + ΣN · Σ' p·q / Σ' p) / (1 + ΣN)``, Σ' over visited edges (with none visited, v_mix = value[m]).
@@ -28,12 +28,12 @@ considered = 16.  ``schedule(k, sims)`` is sequential halving as a list of visit
 
 *Ties* go to the lowest cell, everywhere.
 
-*A simulation* goes down from the root until an edge without a child: play the cell there, pass over those who cannot
-move.  If nobody can, the outcome is backed up; else the network evaluates the node and its vector is backed up.  It
+*A simulation* goes down from the root until an edge without a child: play the cell there, skip players who cannot
+move.  If no player can, the outcome is backed up; else the network evaluates the node and its vector is backed up.  It
 may also end in a node where the game is over; its outcome is backed up again.  Backing up adds 1 to N and
 ``vector[mover of the edge's node]`` to W along the path.  So the root's visits sum to sims.
 
-*What is played*:  among the cells with the most visits the one with the greatest ``g + logp + σ(q)``.
+*The move*:  among the cells with the most visits the one with the greatest ``g + logp + σ(q)``.
 *The policy target*:  ``softmax(logp + σ(q))`` at the root.  *The root value*:  the mean of the root's own vector and
 of all vectors that were backed up.
 """
@@ -50,17 +50,17 @@ from ringrift_reversi import tree as trees
 from ringrift_reversi.topology import VARIANTS, topology
 from ringrift_reversi.tree import C_SCALE, C_VISIT, F32, I8, I32, I64, OVER
 
-CONSIDERED = 16
+_CONSIDERED = 16
 Evaluate = Callable[[I8, I8], tuple[F32, F32]]
-"""Boards [B, cells] and who moves [B] → logits [B, cells] and shares of first place by seat [B, P]."""
+"""Boards [B, cells] and movers [B] → logits [B, cells] and shares of first place by seat [B, P]."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a search found, a row per game that it was asked for."""
+class _SearchResult:
+    """The result of a search, a row per game."""
 
     cell: npt.NDArray[np.int16]
-    """What to play."""
+    """The move."""
     edge: I32
     """The same as a place among the legal cells."""
     policy: F32
@@ -70,24 +70,24 @@ class Found:
 
 
 @cache
-def schedule(considered: int, sims: int) -> tuple[int, ...]:
+def _schedule(considered: int, sims: int) -> tuple[int, ...]:
     """How many visits the root edge of each simulation must have had: sequential halving."""
     if considered <= 1:
         return tuple(range(sims))
     rounds = math.ceil(math.log2(considered))
-    visits, left, found = [0] * considered, considered, list[int]()
-    while len(found) < sims:
+    visits, left, sequence = [0] * considered, considered, list[int]()
+    while len(sequence) < sims:
         for _ in range(max(1, sims // (rounds * left))):
-            found.extend(visits[:left])
+            sequence.extend(visits[:left])
             visits[:left] = [number + 1 for number in visits[:left]]
         left = max(2, left // 2)
-    return tuple(found[:sims])
+    return tuple(sequence[:sims])
 
 
 @cache
 def _schedules(sims: int) -> I32:
     """[considered, simulation]: every schedule of *sims* simulations."""
-    return np.array([schedule(min(number, sims), sims) for number in range(CONSIDERED + 1)], np.int32)
+    return np.array([_schedule(min(number, sims), sims) for number in range(_CONSIDERED + 1)], np.int32)
 
 
 class Search:
@@ -99,55 +99,53 @@ class Search:
         board, players = VARIANTS[variant]
         shape = topology(board)
         self._lines = trees.lines(board)
-        self.tree = trees.plant(games, sims + 1, shape.cells, players)
+        self.tree = trees.allocate(games, sims + 1, shape.cells, players)
         self.tree.scale[:] = c_visit, c_scale
         self.sims = sims
         self.noise = np.zeros((games, shape.cells), np.float32)
-        """Gumbel noise by game and cell; whoever wants some writes it before a search."""
+        """Gumbel noise by game and cell; the caller writes it before a search."""
         self.evaluated = np.zeros(games, np.bool_)
-        """Whether the root of a game knows what the network says of it."""
+        """Whether the root of a game has been evaluated by the network."""
         self._leaves = np.zeros((games, 2), np.int32)
         self._boards = np.zeros((games, shape.cells), np.int8)
         self._movers = np.zeros(games, np.int8)
 
     def put(self, game: int, board: I8, mover: int) -> None:
-        """Make *board*, where *mover* moves (or who can after it), the root of *game*."""
-        trees.root(self.tree, game, board, mover, self._lines)
+        """Make *board*, where *mover* (or the next that can) moves, the root of *game*."""
+        trees.set_root(self.tree, game, board, mover, self._lines)
         self.evaluated[game] = False
 
-    def run(self, games: I64, evaluate: Evaluate, sims: I32) -> Found:
-        """Search *games*, which are not over, with *sims* simulations each; every one at least one."""
-        count, (_, _, cells), players = len(games), self.tree.board.shape, self.tree.sums.shape[1]
+    def run(self, games: I64, evaluate: Evaluate, sims: I32) -> _SearchResult:
+        """Search *games*, which are not over, with *sims* simulations each, at least one."""
+        (_, _, cells), players = self.tree.board.shape, self.tree.sums.shape[1]
         assert (self.tree.mover[games, 0] != OVER).all()
         assert 1 <= int(sims.min()) <= int(sims.max()) <= self.sims
-        self._look(games[~self.evaluated[games]], evaluate)
-        wanted = self._wanted(games, sims)
-        even = bool((sims == sims[0]).all())
+        self._evaluate_roots(games[~self.evaluated[games]], evaluate)
+        visits = self._root_visits(games, sims)
+        is_uniform = bool((sims == sims[0]).all())
         for step in range(int(sims.max())):
-            going = slice(None) if even else sims > step
-            waiting = trees.descend(
-                self.tree, games[going], self.noise, wanted[going, step], self._lines, self._leaves, self._boards,
-                self._movers,
-            )  # fmt: skip
-            self._expand(waiting, evaluate)
-        edges, policy = np.zeros(count, np.int32), np.zeros((count, cells), np.float32)
-        value = np.zeros((count, players), np.float32)
+            rows = slice(None) if is_uniform else sims > step
+            leaves = self._leaves, self._boards, self._movers
+            count = trees.descend(self.tree, games[rows], self.noise, visits[rows, step], self._lines, *leaves)
+            self._expand(count, evaluate)
+        edges, policy = np.zeros(len(games), np.int32), np.zeros((len(games), cells), np.float32)
+        value = np.zeros((len(games), players), np.float32)
         trees.conclude(self.tree, games, self.noise, edges, policy, value)
-        return Found(cell=self.tree.cell[games, 0, edges], edge=edges, policy=policy, value=value)
+        return _SearchResult(cell=self.tree.cell[games, 0, edges], edge=edges, policy=policy, value=value)
 
     def play(self, games: I64, edges: I32) -> None:
-        """Play *edges* in *games*; the new roots keep what the network already said of them."""
+        """Play *edges* in *games*; the new roots keep their evaluation by the network."""
         trees.advance_all(self.tree, games, edges, self._lines, self.evaluated)
 
     def visits(self, games: I64) -> I32:
-        """[·, cells]: how often each cell was tried at the root."""
-        found = np.zeros((len(games), self.tree.board.shape[2]), np.int32)
+        """[·, cells]: the visits of each cell at the root."""
+        visits = np.zeros((len(games), self.tree.board.shape[2]), np.int32)
         for row, game in enumerate(games):
             legal = slice(int(self.tree.width[game, 0]))
-            found[row, self.tree.cell[game, 0, legal]] = self.tree.visits[game, 0, legal]
-        return found
+            visits[row, self.tree.cell[game, 0, legal]] = self.tree.visits[game, 0, legal]
+        return visits
 
-    def _look(self, games: I64, evaluate: Evaluate) -> None:
+    def _evaluate_roots(self, games: I64, evaluate: Evaluate) -> None:
         """Evaluate the roots of *games*."""
         count = len(games)
         if count:
@@ -156,16 +154,16 @@ class Search:
             self._expand(count, evaluate)
             self.evaluated[games] = True
 
-    def _expand(self, waiting: int, evaluate: Evaluate) -> None:
-        if waiting:
-            logits, values = evaluate(self._boards[:waiting], self._movers[:waiting])
-            trees.expand(self.tree, self._leaves, waiting, logits, values)
+    def _expand(self, count: int, evaluate: Evaluate) -> None:
+        if count:
+            logits, values = evaluate(self._boards[:count], self._movers[:count])
+            trees.expand(self.tree, self._leaves, count, logits, values)
 
-    def _wanted(self, games: I64, sims: I32) -> I32:
-        """[·, simulation]: the visits that each game's root edge must have had, behind its own simulations 0."""
-        considered = np.minimum(CONSIDERED, self.tree.width[games, 0])
-        wanted = np.zeros((len(games), int(sims.max())), np.int32)
+    def _root_visits(self, games: I64, sims: I32) -> I32:
+        """[·, simulation]: the visits that each game's root edge must have had; 0 after its last simulation."""
+        considered = np.minimum(_CONSIDERED, self.tree.width[games, 0])
+        visits = np.zeros((len(games), int(sims.max())), np.int32)
         for number in np.unique(sims):
             rows = np.flatnonzero(sims == number)
-            wanted[rows, :number] = _schedules(int(number))[considered[rows]]
-        return wanted
+            visits[rows, :number] = _schedules(int(number))[considered[rows]]
+        return visits

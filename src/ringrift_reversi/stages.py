@@ -1,117 +1,128 @@
-"""Stages: the five jobs of the loop, and the one that tries a vector; each a function of its spec and its inputs."""
+"""Stages: one function per kind of job; its result depends on the spec and the inputs alone."""
 
 from collections.abc import Callable
 from functools import partial
 
 import torch
 
-from ringrift.kernel.clock import Clock, SystemClock
-from ringrift.workload.api import Artifact, Block, JobContext, JobResult, JobSpec, Refused
-from ringrift_reversi import baselines, evaluate, export, match, net, order, records, samples, selfplay, teach, tune
-from ringrift_reversi.asked import Pulse, only, read, whole, word
-from ringrift_reversi.convert import converted
+from ringrift.workload.api import Block, JobContext, JobResult, JobSpec, Refused
+from ringrift.workload.clock import Clock, SystemClock
+from ringrift_reversi import (
+    baselines,
+    evaluate,
+    export,
+    match,
+    net,
+    play_spec,
+    records,
+    samples,
+    selfplay,
+    train_job,
+    tune,
+)
+from ringrift_reversi.convert import convert_model
 from ringrift_reversi.net import MODEL_BYTES_MAX, Net
-from ringrift_reversi.order import SIMS_MAX, Style
+from ringrift_reversi.params import Heartbeat, choice_param, int_param, only_input, read_input
+from ringrift_reversi.play_spec import SIMS_MAX, Style
 from ringrift_reversi.topology import VARIANTS
 from ringrift_reversi.workload import VERSION
 
-SAMPLES_MAX = 200_000
-SAMPLES_CEILING = 5_000_000
-BATCHES_MAX = 4096
-THREADS_MAX = 256
-BLOCKS_MAX = 100_000
+_SAMPLES_MAX = 200_000
+_SAMPLES_CEILING = 5_000_000
+_BATCHES_MAX = 4096
+_THREADS_MAX = 256
+_BLOCKS_MAX = 100_000
 
 
 def run(job: JobSpec, ctx: JobContext, clock: Clock | None = None) -> JobResult:
-    """Do *job*; *clock* says when it is time for a sign of life or a checkpoint."""
-    stages: dict[str, Callable[[JobSpec, JobContext, Clock], JobResult]] = {
-        "play": _play, "export": _export, "train": _train, "match": _match, "verify": _verify,
-        "tune": _tune, "import": _import,
-    }  # fmt: skip
+    """Do *job*; *clock* times heartbeats and checkpoints."""
+    functions: tuple[Callable[[JobSpec, JobContext, Clock], JobResult], ...]
+    functions = (_play, _export, _train, _match, _verify, _tune, _import)
+    stages = {function.__name__.removeprefix("_"): function for function in functions}
     if job.stage not in stages:
         raise Refused(f"reversi has no stage {job.stage!r:.80}")
-    torch.set_num_threads(whole(job, "threads", 1, 1, THREADS_MAX))
+    torch.set_num_threads(int_param(job, "threads", 1, 1, _THREADS_MAX))
     return stages[job.stage](job, ctx, clock or SystemClock())
 
 
 def _dtype(job: JobSpec, model: Net) -> str:
-    asked = word(job, "dtype", ("auto", *evaluate.DTYPES))
-    if asked != "auto":
-        return asked
-    return evaluate.quickest(job.variant, channels=model.channels, blocks=len(model.blocks))
+    dtype = choice_param(job, "dtype", ("auto", *evaluate.DTYPES))
+    if dtype != "auto":
+        return dtype
+    return evaluate.fastest_dtype(job.variant, channels=model.channels, blocks=len(model.blocks))
 
 
 def _model(job: JobSpec, ctx: JobContext, blob: str) -> Net:
-    return read(ctx, "model", blob, MODEL_BYTES_MAX, partial(net.load, variant=job.variant))
+    return read_input(ctx, "model", blob, MODEL_BYTES_MAX, partial(net.load, variant=job.variant))
 
 
 def _play(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
-    blob = only(job, "model")
+    blob = only_input(job, "model")
     model = _model(job, ctx, blob)
-    asked = order.order_of(job, blob)
-    batch = selfplay.play(job, ctx, clock, model=model, asked=asked, dtype=_dtype(job, model))
-    return order.published(job, ctx, asked, batch, blob)
+    spec = play_spec.spec_of(job, blob)
+    batch = selfplay.play(job, ctx, clock, model=model, spec=spec, dtype=_dtype(job, model))
+    return play_spec.publish(job, ctx, spec, batch, blob)
 
 
 def _export(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
-    batches, most = job.inputs.get("batches", ()), whole(job, "samples_max", SAMPLES_MAX, 1, SAMPLES_CEILING)
-    if len(batches) > BATCHES_MAX:
-        raise Refused(f"export takes up to {BATCHES_MAX} batches, not {len(batches)}")
-    pulse = Pulse(ctx, clock)
+    batches, limit = job.inputs.get("batches", ()), int_param(job, "samples_max", _SAMPLES_MAX, 1, _SAMPLES_CEILING)
+    if len(batches) > _BATCHES_MAX:
+        raise Refused(f"export takes up to {_BATCHES_MAX} batches, not {len(batches)}")
+    heartbeat = Heartbeat(ctx, clock)
     games: list[records.Games] = []
     parts: list[samples.Samples] = []
     bad: dict[str, Refused] = {}
     for number, blob in enumerate(batches):
-        pulse.done = number / len(batches)
-        pulse()
+        heartbeat.done = number / len(batches)
+        heartbeat()
         if ctx.should_stop():
             return JobResult(partial=True)
         try:
-            found, part = read(ctx, "batch", blob, records.BATCH_BYTES_MAX, partial(_replayed, variant=job.variant))
+            batch, part = read_input(ctx, "batch", blob, records.BATCH_BYTES_MAX, partial(_replay, variant=job.variant))
         except Refused as refused:
             bad[blob] = refused
             continue
-        games.append(found)
+        games.append(batch)
         parts.append(part)
     if not any(len(part) for part in parts):
         raise next(iter(bad.values()), Refused("the batches hold no samples"))
-    made = export.joined(parts, most)
-    coverage = export.coverage(games, made)
+    joined = export.join(parts, limit)
+    coverage = export.coverage(games, joined)
     if not coverage.policy_targets:
         raise Refused("no position of the batches has a policy target")
-    data = samples.pack(made, job.variant, {"workload": f"reversi {VERSION}"})
-    # Its meta counts all games that were taken, also those whose positions are too old to be among the samples.
-    output = ctx.publish("samples", data, {"samples": len(made), "games": coverage.games})
+    data = samples.pack(joined, job.variant, {"workload": f"reversi {VERSION}"})
+    # Its meta counts all accepted games, also those whose positions are too old to be among the samples.
+    output = ctx.publish("samples", data, {"samples": len(joined), "games": coverage.games})
     return JobResult(outputs=(output,), metrics={**coverage.metrics(), "refused": len(bad)}, refused=tuple(bad))
 
 
-def _replayed(data: bytes, variant: str) -> tuple[records.Games, samples.Samples]:
+def _replay(data: bytes, variant: str) -> tuple[records.Games, samples.Samples]:
     games, _ = records.unpack(data, variant)
-    return games, export.replayed(games, variant)
+    return games, export.replay(games, variant)
 
 
 def _train(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
     parent = _parent(job, ctx)
-    generation = whole(job, "generation", _generation(job, parent), 0, 10**9)
+    generation = int_param(job, "generation", _generation(job, parent), 0, 10**9)
     blobs, metrics = job.inputs.get("samples", ()), {"generation": float(generation)}
-    model = teach.pupil(job, parent[0] if parent else None)
+    model = train_job.initial_net(job, parent[0] if parent else None)
     if blobs:
         load = partial(samples.unpack, variant=job.variant)
-        known = read(ctx, "samples", only(job, "samples"), samples.SAMPLES_BYTES_MAX, load)
-        taught = teach.teach(job, ctx, clock, model=model, known=known)
-        if taught is None:
+        positions = read_input(ctx, "samples", only_input(job, "samples"), samples.SAMPLES_BYTES_MAX, load)
+        training_metrics = train_job.train(job, ctx, clock, model=model, samples=positions)
+        if training_metrics is None:
             return JobResult(partial=True)
-        metrics |= taught
-    words = {"generation": str(generation), "workload": f"reversi {VERSION}", "golden": evaluate.golden(model)}
-    made = _published(ctx, net.save(model, words), generation)
-    return JobResult(outputs=(made,), metrics=metrics)
+        metrics |= training_metrics
+    meta = {"generation": str(generation), "workload": f"reversi {VERSION}", "golden": evaluate.golden(model)}
+    output = ctx.publish("model", net.save(model, meta), {"generation": generation})
+    return JobResult(outputs=(output,), metrics=metrics)
 
 
 def _parent(job: JobSpec, ctx: JobContext) -> tuple[Net, dict[str, str]] | None:
     if not job.inputs.get("parent", ()):
         return None
     load = partial(net.load_with_meta, variant=job.variant)
-    return read(ctx, "parent", only(job, "parent"), MODEL_BYTES_MAX, load)
+    return read_input(ctx, "parent", only_input(job, "parent"), MODEL_BYTES_MAX, load)
 
 
 def _generation(job: JobSpec, parent: tuple[Net, dict[str, str]] | None) -> int:
@@ -121,29 +132,25 @@ def _generation(job: JobSpec, parent: tuple[Net, dict[str, str]] | None) -> int:
     return int(before[:9]) + 1 if before.isdecimal() else 1
 
 
-def _published(ctx: JobContext, data: bytes, generation: int) -> Artifact:
-    return ctx.publish("model", data, {"generation": generation})
-
-
 def _match(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
-    first, count = whole(job, "first", None, 0, match.NUMBER_MAX), whole(job, "count", None, 1, BLOCKS_MAX)
-    plies = whole(job, "opening_plies", match.OPENING_PLIES, match.OPENING_PLIES, 64)
-    pulse = Pulse(ctx, clock)
-    candidate, champion = (_player(job, ctx, role, pulse, count) for role in ("candidate", "champion"))
+    first, count = int_param(job, "first", None, 0, match.NUMBER_MAX), int_param(job, "count", None, 1, _BLOCKS_MAX)
+    plies = int_param(job, "opening_plies", match.OPENING_PLIES, match.OPENING_PLIES, 64)
+    heartbeat = Heartbeat(ctx, clock)
+    candidate = _player(job, ctx, "candidate", heartbeat, count)
+    pair = candidate, _player(job, ctx, "champion", heartbeat, count)
     blocks: list[Block] = []
-    went_on = True
+    is_stopped = False
 
-    def going() -> bool:
-        nonlocal went_on
-        pulse()
-        went_on = went_on and not ctx.should_stop()
-        return went_on
+    def should_go_on() -> bool:
+        nonlocal is_stopped
+        heartbeat()
+        is_stopped = is_stopped or ctx.should_stop()
+        return not is_stopped
 
-    for wave in match.waves(
-        job.variant, candidate, champion, seed=job.seed, first=first, count=count, plies=plies, going=going
-    ):
+    openings = match.openings(job.variant, job.seed, first + count, plies)
+    for wave in match.waves(job.variant, pair, openings, first=first, should_go_on=should_go_on):
         blocks.extend(wave)
-        pulse.done = len(blocks) / count
+        heartbeat.done = len(blocks) / count
     score = sum(sum(block.scores) for block in blocks) / max(1, len(blocks) * VARIANTS[job.variant][1])
     metrics = {"blocks": float(len(blocks)), "score": score}
     settings = f"sims={_match_sims(job)}"
@@ -151,36 +158,41 @@ def _match(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
 
 
 def _match_sims(job: JobSpec) -> int:
-    return whole(job, "match_sims", whole(job, "sims", Style().sims, 1, SIMS_MAX), 1, SIMS_MAX)
+    return int_param(job, "match_sims", int_param(job, "sims", Style().sims, 1, SIMS_MAX), 1, SIMS_MAX)
 
 
-def _player(job: JobSpec, ctx: JobContext, role: str, pulse: Pulse, count: int) -> match.Player:
-    """Who plays as *role*: a model, or a player that never trains if its name stands in the inputs or params."""
+def _player(job: JobSpec, ctx: JobContext, role: str, heartbeat: Heartbeat, count: int) -> match.Player:
+    """The player in *role*: a model, or a player that never trains if the inputs or params name it."""
     name = job.inputs.get(role, ()) or (str(job.params.get(role, "")),)
     if len(name) == 1 and baselines.is_baseline(name[0]):
-        return match.BaselinePlayer(name[0], job.variant, job.seed, pulse)
-    model = _model(job, ctx, only(job, role))
+        return match.BaselinePlayer(name[0], job.variant, job.seed, heartbeat)
+    if role in job.params:
+        try:
+            baselines.require_baseline(name[0])
+        except ValueError as error:
+            raise Refused(str(error)) from error
+    model = _model(job, ctx, only_input(job, role))
     rows = min(count, match.WAVE) * VARIANTS[job.variant][1]
-    return match.NetPlayer(model, sims=_match_sims(job), dtype=_dtype(job, model), rows=rows, pulse=pulse)
+    return match.NetPlayer(model, sims=_match_sims(job), dtype=_dtype(job, model), rows=rows, beat=heartbeat)
 
 
 def _verify(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
-    Pulse(ctx, clock)()
-    blob = only(job, "model")
+    Heartbeat(ctx, clock)()
+    blob = only_input(job, "model")
     load = partial(net.load_with_meta, variant=job.variant)
-    model, words = read(ctx, "model", blob, MODEL_BYTES_MAX, load)
-    if wrong := evaluate.unsound(model) or evaluate.strayed(model, words.get("golden", "")):
-        raise Refused(f"model {blob[:12]} is refused: {wrong}", blob)
+    model, meta = read_input(ctx, "model", blob, MODEL_BYTES_MAX, load)
+    if defect := evaluate.find_defect(model) or evaluate.find_drift(model, meta.get("golden", "")):
+        raise Refused(f"model {blob[:12]} is refused: {defect}", blob)
     return JobResult()
 
 
 def _import(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
-    Pulse(ctx, clock)()
-    blob = only(job, "file")
-    data = read(ctx, "file", blob, MODEL_BYTES_MAX, partial(converted, variant=job.variant))
+    Heartbeat(ctx, clock)()
+    blob = only_input(job, "file")
+    data = read_input(ctx, "file", blob, MODEL_BYTES_MAX, partial(convert_model, variant=job.variant))
     return JobResult(outputs=(ctx.publish("model", data, {}),))
 
 
 def _tune(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
-    Pulse(ctx, clock)()
-    return JobResult(metrics={"fitness": tune.tried(job)})
+    Heartbeat(ctx, clock)()
+    return JobResult(metrics={"fitness": tune.run_trial(job)})

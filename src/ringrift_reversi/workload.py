@@ -1,8 +1,10 @@
-"""Workload: reversi as the loop knows it; nothing heavy is imported before a job runs."""
+"""Workload: reversi as a plug-in; numpy, numba and torch are imported only when a job or a game begins."""
 
 from collections.abc import Sequence
+from typing import TextIO
 
-from ringrift.workload.api import JobContext, JobResult, JobSpec, Refused, Scalar, VariantSpec
+from ringrift.workload.api import JobContext, JobResult, JobSpec, Preset, Refused, Scalar, TerminalGame, VariantSpec
+from ringrift_reversi.preset import preset
 
 VERSION = "1"
 # Board → its cells, and the CPU seconds of a game with 2, 3 and 4 players at the default settings on one core.
@@ -19,6 +21,8 @@ class Reversi:
 
     name = "reversi"
     version = VERSION
+    requirements = ("numpy", "numba", "torch", "safetensors")
+    install_command = "pip install 'ringrift[train]'"
 
     def variants(self) -> Sequence[VariantSpec]:
         return tuple(
@@ -38,8 +42,16 @@ class Reversi:
 
         return stages.run(job, ctx)
 
+    def preset(self, *, cores: int, nodes: int | None) -> Preset:
+        return preset(cores=cores, nodes=nodes)
+
     def measured_params(self) -> dict[str, Scalar]:
-        """What a node measures once and passes to each of its jobs, so that the same job makes the same blob there."""
+        """The number type (``dtype``) and ``threads`` with which this machine evaluates networks fastest."""
         from ringrift_reversi.evaluate import measured_params
 
         return measured_params()
+
+    def play_in_terminal(self, game: TerminalGame, lines: TextIO, out: TextIO) -> bool:
+        from ringrift_reversi import terminal_game
+
+        return terminal_game.play(game, lines, out)

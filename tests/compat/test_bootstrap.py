@@ -1,4 +1,4 @@
-"""The documented bootstrap starts what is built, says the truth about the rest, and health is what it looks like."""
+"""The documented bootstrap starts what is built, reports the rest as absent, and health matches both."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,45 +7,48 @@ from typing import Any
 
 import pytest
 
-from compat.ears import home, on_a_loop
+from compat.subscribers import async_test, home
 from ringrift.kernel.errors import UnknownName
 from ringrift.node import Node
 from ringrift.store.open import only_coordinator
 from ringrift.supervision.spec import Daemon, Restart
-from ringrift_compat import bootstrap, hosting, overall
-from ringrift_compat.ambient import ambient
-from ringrift_compat.coordinators import COORDINATOR_REGISTRY
-from ringrift_compat.daemon_duties import DUTIES
-from ringrift_compat.daemon_types import DaemonType
-from ringrift_compat.dead_letters import get_dead_letter_queue
-from ringrift_compat.events import get_router
-from ringrift_compat.router_event import RouterEvent
-from waiting import wait_until
+from ringrift_compat import embedded_host
+from ringrift_compat.coordinators import bootstrap
+from ringrift_compat.coordinators.registry import COORDINATOR_REGISTRY
+from ringrift_compat.daemons.duties import DUTIES
+from ringrift_compat.daemons.types import DaemonType
+from ringrift_compat.embedded_node import embedded
+from ringrift_compat.events.dead_letters import get_dead_letter_queue
+from ringrift_compat.events.event_router import get_router
+from ringrift_compat.events.router_event import RouterEvent
+from ringrift_compat.health import overall
+from ringrift_compat.health.overall import _word
+from wait import wait_until
 
 __all__ = ["home"]
 
 
 def node() -> Node:
     """The node that this program has become."""
-    found = hosting.hosted(ambient.node())
-    assert found is not None
-    return found
+    result = embedded_host.get_host(embedded.node())
+    assert result is not None
+    return result
 
 
 def running() -> set[str]:
     """The daemons that run in this program."""
-    return {report.name for report in node().supervisor.reports() if report.state == "running"}
+    return {report.name for report in node().supervisor.statuses() if report.state == "running"}
 
 
 async def replace(name: str, body: Callable[[], Any]) -> None:
     """Let *body* be the daemon *name*, which has not started yet, and give it up at its first failure."""
-    whole = await hosting.host(ambient.node())
+    whole = await embedded_host.open_host(embedded.node())
     whole.supervisor.add(Daemon(name=name, run=body, serve=True, restart=Restart(times=0)))
 
 
-@on_a_loop
-async def test_bootstrap_starts_what_is_built_and_says_what_is_not() -> None:
-    """Each coordinator that runs has its daemons running; each that is not built says so and is no success."""
+@async_test
+async def test_bootstrap_starts_what_is_built_and_reports_the_rest() -> None:
+    """Each running coordinator has its daemons running; each unbuilt one is reported and is no success."""
     status = bootstrap.initialize_all_coordinators()
 
     states = status["coordinators"]
@@ -53,10 +56,10 @@ async def test_bootstrap_starts_what_is_built_and_says_what_is_not() -> None:
     assert status["started_at"] <= status["completed_at"]
     assert set(states) == set(COORDINATOR_REGISTRY)
     for name, spec in COORDINATOR_REGISTRY.items():
-        assert states[name]["initialized"] == spec.served
+        assert states[name]["initialized"] == (not spec.absent)
         assert set(spec.daemons) <= running()
-        assert spec.served or states[name]["error"].startswith(("not yet: ", "health_manager"))
-    assert status["_instances"] == [name for name, spec in COORDINATOR_REGISTRY.items() if spec.served]
+        assert not spec.absent or states[name]["error"].startswith(("not yet: ", "health_manager"))
+    assert status["_instances"] == [name for name, spec in COORDINATOR_REGISTRY.items() if not spec.absent]
     assert status["errors"] == []
     health = overall.get_system_health()
     assert (health["status"], health["overall_health"], health["issues"]) == ("healthy", 1.0, [])
@@ -64,87 +67,84 @@ async def test_bootstrap_starts_what_is_built_and_says_what_is_not() -> None:
     assert health["absent"]["multi_provider"].startswith("not yet")
 
 
-@on_a_loop
+@async_test
 async def test_bootstrap_twice_is_once_and_a_shutdown_undoes_it() -> None:
     """The second call restarts nothing, an unknown flag is an error, and after a shutdown nothing is initialised."""
     status = bootstrap.initialize_all_coordinators()
     again = bootstrap.bootstrap_coordination()
 
     assert again["started_at"] == status["started_at"]
-    assert {report.restarts for report in node().supervisor.reports()} == {0}
+    assert {report.restarts for report in node().supervisor.statuses()} == {0}
     with pytest.raises(UnknownName):
         bootstrap.bootstrap_coordination(enable_everything=True)
     await bootstrap.shutdown_all_coordinators()
-    assert not ambient.is_open
+    assert not embedded.is_open
     assert not bootstrap.get_bootstrap_status()["initialized"]
     bootstrap.shutdown_coordination()
 
 
-@on_a_loop
-async def test_what_is_disabled_does_not_run() -> None:
-    """Its daemon is not started, or stopped if it ran, and it counts neither for nor against health."""
+@async_test
+async def test_a_disabled_coordinator_does_not_run() -> None:
+    """Its daemon is not started, or is stopped if it ran, and it counts neither for nor against health."""
     status = bootstrap.bootstrap_coordination(enable_metrics=False)
     assert status["coordinators"]["metrics_orchestrator"]["status"] == "disabled"
-    assert "feedback" not in running()
+    assert "record_ratings" not in running()
 
     bootstrap.bootstrap_coordination()
-    assert "feedback" in running()
+    assert "record_ratings" in running()
     bootstrap.bootstrap_coordination(enable_metrics=False)
 
-    assert "feedback" not in running()
+    assert "record_ratings" not in running()
     assert "metrics_orchestrator" not in overall.get_system_health()["coordinators"]
     assert "pipeline" in running()
 
 
-@on_a_loop
-async def test_what_is_not_built_can_be_left_out_too() -> None:
-    """It is disabled, which is no error, and not absent; everything else runs as ever."""
+@async_test
+async def test_an_unbuilt_coordinator_can_be_disabled() -> None:
+    """It is disabled, which is no error, instead of absent; everything else runs as usual."""
     status = bootstrap.bootstrap_coordination(enable_optimization=False)
 
     others = {name: state for name, state in status["coordinators"].items() if name != "optimization_coordinator"}
-    assert status["coordinators"]["optimization_coordinator"] == {
-        "initialized": False, "subscribed": False, "error": None, "status": "disabled",
-    }  # fmt: skip
+    disabled = {"initialized": False, "subscribed": False, "error": None, "status": "disabled"}
+    assert status["coordinators"]["optimization_coordinator"] == disabled
     assert {name for name, state in others.items() if state["initialized"]} == {
-        name for name, spec in COORDINATOR_REGISTRY.items() if spec.served
+        name for name, spec in COORDINATOR_REGISTRY.items() if not spec.absent
     }
     assert "disabled" not in {state["status"] for state in others.values()}
     assert status["errors"] == []
 
 
-@on_a_loop
-async def test_without_leadership_a_single_node_works_and_says_what_goes_on() -> None:
-    """As the documents want it for one node: disabled, with what every node does all the same, and the duties run."""
+@async_test
+async def test_without_leadership_a_single_node_works_and_reports_its_duties() -> None:
+    """Leadership is disabled as documented for one node; the status lists the duties that still run."""
     status = bootstrap.bootstrap_coordination(enable_leadership=False)
 
-    told = status["coordinators"]["leadership_coordinator"]
-    assert (told["initialized"], told["status"]) == (False, "disabled")
-    assert "part of every node" in told["goes_on"]
+    state = status["coordinators"]["leadership_coordinator"]
+    assert (state["initialized"], state["status"]) == (False, "disabled")
+    assert "every node goes on to renew the roles" in state["goes_on"]
     assert node().roles.holds("pipeline")
     assert status["coordinators"]["pipeline_orchestrator"]["initialized"]
 
 
 @pytest.mark.parametrize("automatic", [False, True])
-@on_a_loop
+@async_test
 async def test_a_coordinator_that_fails_is_never_healthy_and_its_dependents_are_skipped(automatic: bool) -> None:
-    """With one that cannot start, what needs it is skipped by name, the rest runs, and health says all of it."""
+    """If one cannot start, its dependents are skipped by name, the rest runs, and health reports all of it."""
 
     async def broken() -> None:
         raise ValueError("no disk")
 
-    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(replace("point", broken), ambient.node().loop))
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(replace("link_champions", broken), embedded.node().loop))
     status = bootstrap.initialize_all_coordinators(automatic)
 
     states = status["coordinators"]
     assert states["model_coordinator"]["status"] == "failed"
     assert "no disk" in states["model_coordinator"]["error"]
     skipped = {name for name, state in states.items() if state["status"] == "skipped"}
-    assert skipped == {
-        "pipeline_orchestrator", "auto_export_daemon", "evaluation_daemon", "model_distribution_daemon",
-        "metrics_orchestrator",
-    }  # fmt: skip
+    daemons = {"auto_export_daemon", "evaluation_daemon", "model_distribution_daemon"}
+    assert skipped == daemons | {"pipeline_orchestrator", "metrics_orchestrator"}
     assert "needs model_coordinator, which is failed" in states["pipeline_orchestrator"]["error"]
-    assert any("no disk" in one for one in status["errors"])
+    assert any("no disk" in error for error in status["errors"])
     assert states["sync_coordinator"]["initialized"]
     assert "pipeline" not in running()
     assert ("work" in running()) == automatic
@@ -155,9 +155,9 @@ async def test_a_coordinator_that_fails_is_never_healthy_and_its_dependents_are_
     assert any("no disk" in issue for issue in health["issues"])
 
 
-@on_a_loop
-async def test_health_falls_with_what_fails() -> None:
-    """A callback that was given up is an issue and lowers the score below healthy; nothing wrong is healthy."""
+@async_test
+async def test_health_falls_with_failures() -> None:
+    """A callback that was given up is an issue and lowers the score below healthy; without issues it is healthy."""
     assert overall.get_system_health()["status"] == "healthy"
 
     async def broken(event: RouterEvent) -> None:
@@ -171,19 +171,21 @@ async def test_health_falls_with_what_fails() -> None:
     assert (health["status"], health["overall_health"]) == ("unhealthy", 0.0)
     assert health["handler_health"]["failed"] == 3
     assert health["handler_health"]["success_rate"] == 0.0
-    assert health["issues"][1] == "dead_letter_queue: 1 letters were given up: see  ringrift dlq list"
+    assert health["issues"][1] == "dead_letter_queue: 1 deliveries were abandoned: see  ringrift dlq list"
 
 
-@on_a_loop
-async def test_auto_trigger_is_as_said_or_as_the_environment_says_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The argument beats the variable, the variable beats the default; on, this program is a whole node."""
+@async_test
+async def test_auto_trigger_follows_argument_environment_or_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The argument beats the variable, the variable beats the default (off); on, this program is a whole node."""
     assert bootstrap.initialize_all_coordinators()["auto_trigger_pipeline"] is False
-    assert not node().policy.auto
+    assert not node().settings.policy.auto
     assert "work" not in running()
     before = running()
 
     assert bootstrap.initialize_all_coordinators(auto_trigger_pipeline=True)["auto_trigger_pipeline"] is True
-    assert node().policy.auto
+    assert node().settings.policy.auto
     assert running() == before | {"work", "trust", "ladder", "sweep"}
 
     await bootstrap.shutdown_all_coordinators()
@@ -193,10 +195,10 @@ async def test_auto_trigger_is_as_said_or_as_the_environment_says_or_off(monkeyp
     assert bootstrap.initialize_all_coordinators(auto_trigger_pipeline=False)["auto_trigger_pipeline"] is False
 
 
-@on_a_loop
+@async_test
 async def test_beside_a_coordinator_a_program_is_a_guest(home: Path) -> None:
     """It has a name of its own and takes no role, so that the node of this home keeps its jobs and its duties."""
-    settings = ambient.node().settings
+    settings = embedded.node().settings
     with only_coordinator(settings.store, "the other"):
         bootstrap.bootstrap_coordination()
 
@@ -209,28 +211,27 @@ async def test_beside_a_coordinator_a_program_is_a_guest(home: Path) -> None:
 RUNS = {
     "dead_letter_queue": ["redeliver"],
     "health_manager": ["watch", "alert"],
-    "model_coordinator": ["point"],
+    "model_coordinator": ["link_champions"],
     "sync_coordinator": ["replicate"],
-    "queue_populator": ["fill", "gauge"],
+    "queue_populator": ["fill", "measure_queues"],
     "pipeline_orchestrator": ["pipeline"],
     "job_scheduler": ["rescue"],
     "auto_export_daemon": ["pipeline"],
     "evaluation_daemon": ["pipeline", "rate"],
-    "model_distribution_daemon": ["pipeline", "point"],
-    "metrics_orchestrator": ["feedback"],
+    "model_distribution_daemon": ["pipeline", "link_champions"],
+    "metrics_orchestrator": ["record_ratings"],
     "leadership_coordinator": ["elect"],
 }
-"""What runs for whom."""
-PARTS = {
-    "event_coordinator", "task_coordinator", "global_task_coordinator", "error_coordinator", "training_coordinator",
-    "transfer_verifier", "selfplay_orchestrator",
-}  # fmt: skip
-"""What every node has."""
+"""The daemons of each coordinator."""
+_PARTS = """event_coordinator task_coordinator global_task_coordinator error_coordinator training_coordinator
+    transfer_verifier selfplay_orchestrator"""
+PARTS = set(_PARTS.split())
+"""Coordinators that are a part of every node."""
 
 
-@on_a_loop
-async def test_each_coordinator_is_what_does_its_duty() -> None:
-    """Which daemons run for which coordinator, and which is a part of every node: none is dropped unseen."""
+@async_test
+async def test_each_coordinator_is_the_part_that_does_its_duty() -> None:
+    """Each coordinator has its daemons or is a part of every node: none is missing."""
     states = bootstrap.initialize_all_coordinators()["coordinators"]
 
     assert {name: list(spec.daemons) for name, spec in COORDINATOR_REGISTRY.items() if spec.daemons} == RUNS
@@ -266,9 +267,25 @@ DONE_BY = {
 
 
 @pytest.mark.parametrize("name", DONE_BY)
-def test_a_documented_daemon_is_one_of_ours(name: str) -> None:
-    """Each name of the tables of the documents is done by our daemon, by a part of every node, or by nobody yet."""
+def test_a_documented_daemon_maps_to_one_of_ours(name: str) -> None:
+    """Each name in the documented tables maps to one of our daemons, to a part of every node, or to "not built"."""
     duty = DUTIES[name]
 
     assert (duty.target if duty.kind == "daemon" else duty.kind) == DONE_BY[name]
     assert DaemonType[name].value == name.lower()
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        (1.0, "healthy"),
+        (0.8, "healthy"),
+        (0.799, "degraded"),
+        (0.6, "degraded"),
+        (0.599, "unhealthy"),
+        (0.0, "unhealthy"),
+    ],
+)
+def test_each_score_has_its_documented_level(points: float, expected: str) -> None:
+    """From 0.8 on it is healthy, from 0.6 on degraded, below that unhealthy."""
+    assert _word(points) == expected

@@ -6,29 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from compat.ears import home, on_a_loop
-from compat.guests import FIRST, LONG, for_ever, quick
-from compat.test_ambient import run, start
+from compat.subscribers import async_test, home
+from compat.test_embedded_node import start
+from compat.user_daemons import FIRST, LONG, for_ever, quick
 from ringrift.kernel.errors import SupervisionError
-from ringrift_compat import daemon_runners
-from ringrift_compat.ambient import ambient
-from ringrift_compat.daemon_adapters import DaemonAdapter, PromotionDaemonAdapter, get_daemon_adapter
-from ringrift_compat.daemon_duties import DUTIES
-from ringrift_compat.daemon_manager import DaemonManager, get_daemon_manager
-from ringrift_compat.daemon_runners import DaemonRun, get_daemon_factory, get_runner
-from ringrift_compat.daemon_types import DaemonType
-from ringrift_compat.health import CoordinatorStatus
-from ringrift_compat.hosting import hosted
-from ringrift_compat.roles import has_orchestrator_role, is_orchestrator_role_available
-from waiting import wait_until
+from ringrift_compat.daemons.adapters import PromotionDaemonAdapter, get_daemon_adapter
+from ringrift_compat.daemons.manager import get_daemon_manager
+from ringrift_compat.daemons.runners import DaemonRunner, UnifiedReplicationDaemon, get_runner
+from ringrift_compat.daemons.types import DaemonType
+from ringrift_compat.embedded_host import get_host
+from ringrift_compat.embedded_node import embedded
+from ringrift_compat.health.protocols import CoordinatorStatus
+from ringrift_compat.tasks.orchestrator_registry import acquire_orchestrator_role, has_orchestrator_role
+from wait import wait_until
 
 __all__ = ["home"]
 
 
 def state(name: str) -> str:
-    """What a daemon of this program's node is doing."""
-    whole = hosted(ambient.node())
-    return "nothing" if whole is None else whole.supervisor.report(name).state
+    """Return the state of a daemon of this program's node."""
+    whole = get_host(embedded.node())
+    return "nothing" if whole is None else whole.supervisor.status(name).state
 
 
 async def ended(task: "asyncio.Task[None]") -> None:
@@ -38,13 +36,11 @@ async def ended(task: "asyncio.Task[None]") -> None:
     assert task.cancelled()
 
 
-@on_a_loop
+@async_test
 async def test_a_runner_runs_until_cancelled() -> None:
-    """It is an async function of the name of the daemon; cancelling it stops the daemon."""
-    DaemonManager.reset_instance()
+    """It is an async function; cancelling it stops the daemon."""
     runner = get_runner(DaemonType.AUTO_SYNC)
     assert inspect.iscoroutinefunction(runner)
-    assert runner.__name__ == "create_auto_sync"
     task = asyncio.ensure_future(runner())
     await wait_until(lambda: state("replicate") == "running", LONG)
     await ended(task)
@@ -52,12 +48,11 @@ async def test_a_runner_runs_until_cancelled() -> None:
     assert state("replicate") == "stopped"
 
 
-@on_a_loop
-async def test_a_runner_joins_what_runs() -> None:
-    """One that was started by hand goes on when a runner for it is cancelled, and its stop ends the runner."""
-    DaemonManager.reset_instance()
+@async_test
+async def test_a_runner_joins_a_running_daemon() -> None:
+    """A daemon that was started explicitly goes on when a runner for it is cancelled, and its stop ends the runner."""
     assert await get_daemon_manager().start(DaemonType.AUTO_SYNC)
-    first, second = (asyncio.ensure_future(get_daemon_factory().create(DaemonType.AUTO_SYNC).run()) for _ in range(2))
+    first, second = (asyncio.ensure_future(get_runner(DaemonType.AUTO_SYNC)()) for _ in range(2))
     await asyncio.sleep(0)
     await ended(first)
     assert state("replicate") == "running"
@@ -66,9 +61,9 @@ async def test_a_runner_joins_what_runs() -> None:
     await asyncio.wait_for(second, LONG)
 
 
-@on_a_loop
-async def test_a_runner_tells_why_it_cannot_run() -> None:
-    """What is not built, and what was given up, is an error with the reason."""
+@async_test
+async def test_a_runner_raises_why_it_cannot_run() -> None:
+    """An unbuilt daemon and one that was given up are errors with the reason."""
     manager = quick(max_restart_attempts=0)
 
     async def crashes() -> None:
@@ -78,43 +73,42 @@ async def test_a_runner_tells_why_it_cannot_run() -> None:
     with pytest.raises(SupervisionError, match="distillation cannot run: not yet: distillation"):
         await get_runner(DaemonType.DISTILLATION)()
     with pytest.raises(SupervisionError, match="ValueError: no"):
-        await DaemonRun(FIRST, manager).run()
-    health = DaemonRun(FIRST, manager).health_check()
+        await DaemonRunner(FIRST, manager).run()
+    health = DaemonRunner(FIRST, manager).health_check()
     assert not health
     assert health.status is CoordinatorStatus.ERROR
-    assert not get_daemon_factory().is_available(DaemonType.DISTILLATION)
-    assert get_daemon_factory().is_available("auto_sync")
 
 
-def test_there_is_a_function_for_every_daemon() -> None:
-    """create_ and run_ with its name, and nothing for names that nobody has."""
-    documented = [DaemonType[name] for name in DUTIES]
-    assert len(documented) > 100
-
-    for kind in documented:
-        for name in (f"create_{kind.value}", f"run_{kind.value}"):
-            assert name in daemon_runners.__all__
-            assert inspect.iscoroutinefunction(getattr(daemon_runners, name))
-    assert daemon_runners.create_health_server.__name__ == "create_health_server"
-    with pytest.raises(AttributeError, match="create_nothing"):
-        _ = daemon_runners.create_nothing  # type: ignore[attr-defined]  # it is not there
+@async_test
+async def test_a_documented_class_is_the_daemon_of_the_manager() -> None:
+    """A start here is seen there, and two objects are one daemon; before its start it is not healthy."""
+    daemon = UnifiedReplicationDaemon()
+    assert not daemon.health_check()
+    assert await daemon.start()
+    other = UnifiedReplicationDaemon.get_instance()
+    assert other.is_running
+    assert get_daemon_manager().is_running(DaemonType.REPLICATION_MONITOR)
+    assert daemon.health_check()
+    assert await other.stop()
+    assert not daemon.is_running
 
 
 @pytest.mark.parametrize(
     ("kind", "role"),
     [
-        ("DISTILLATION", "distillation_leader"), ("UNIFIED_PROMOTION", "promotion_leader"),
-        ("EXTERNAL_DRIVE_SYNC", "external_sync_leader"), ("VAST_CPU_PIPELINE", "vast_pipeline_leader"),
+        ("DISTILLATION", "distillation_leader"),
+        ("UNIFIED_PROMOTION", "promotion_leader"),
+        ("EXTERNAL_DRIVE_SYNC", "external_sync_leader"),
+        ("VAST_CPU_PIPELINE", "vast_pipeline_leader"),
     ],
-)  # fmt: skip
-@on_a_loop
+)
+@async_test
 async def test_an_adapter_holds_its_role_while_it_runs(kind: str, role: str) -> None:
-    """It takes the role, does the duty or says that it is not built, and gives the role back when cancelled."""
-    DaemonManager.reset_instance()
+    """It acquires the role, does the duty or reports that it is not built, and releases the role when cancelled."""
     adapter = get_daemon_adapter(DaemonType[kind])
     assert adapter.health_check().message == f"waits for the role {role}"
     task = asyncio.ensure_future(adapter.run())
-    await wait_until(lambda: has_orchestrator_role(role), LONG)
+    await wait_until(lambda: adapter.holds_role and has_orchestrator_role(role), LONG)
     if kind == "UNIFIED_PROMOTION":
         await wait_until(lambda: bool(adapter.health_check()), LONG)
         assert state("pipeline") == "running"
@@ -123,7 +117,8 @@ async def test_an_adapter_holds_its_role_while_it_runs(kind: str, role: str) -> 
         assert not adapter.health_check()
     await ended(task)
 
-    assert is_orchestrator_role_available(role)
+    assert not has_orchestrator_role(role)
+    assert acquire_orchestrator_role(role)
     assert state("pipeline") != "running"
 
 
@@ -135,10 +130,9 @@ sys.stdin.readline()
 """
 
 
-@on_a_loop
+@async_test
 async def test_an_adapter_waits_for_a_role_that_another_holds(home: Path) -> None:
     """While another process is the leader nothing runs here; when it ends the adapter takes over."""
-    DaemonManager.reset_instance()
     other = start(HOLDS, home)
     assert other.stdout is not None
     assert await asyncio.to_thread(other.stdout.readline) == "True\n"
@@ -154,9 +148,9 @@ async def test_an_adapter_waits_for_a_role_that_another_holds(home: Path) -> Non
     assert state("pipeline") == "stopped"
 
 
-@on_a_loop
+@async_test
 async def test_an_adapter_without_a_role_just_runs() -> None:
-    """Any daemon has one, also a user's own; without a daemon there is none."""
+    """Any daemon has one, also a user's own."""
     manager = quick()
     manager.register_factory(FIRST, for_ever)
     adapter = get_daemon_adapter(FIRST, manager)
@@ -165,18 +159,3 @@ async def test_an_adapter_without_a_role_just_runs() -> None:
     await ended(task)
 
     assert not manager.is_running(FIRST)
-    with pytest.raises(SupervisionError, match="needs a daemon_type"):
-        DaemonAdapter()
-
-
-def test_the_functions_are_served_under_their_old_paths(tmp_path: Path) -> None:
-    """By rule, from both modules of the documents."""
-    code = """
-from app.coordination.daemon_factory_implementations import create_auto_sync, create_health_server
-from app.coordination.daemon_runners import get_runner, run_auto_sync
-from app.coordination.daemon_types import DaemonType
-assert get_runner(DaemonType.AUTO_SYNC) is create_auto_sync
-print(run_auto_sync.__name__, create_health_server.__doc__)
-"""
-
-    assert run(code, tmp_path) == "run_auto_sync Run HEALTH_SERVER until cancelled.\n"

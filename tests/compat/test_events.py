@@ -1,4 +1,4 @@
-"""The documented event API on the ambient node: one stream, delivered once, durable when awaited."""
+"""The documented event API on the embedded node: one stream, delivered once, durable when awaited."""
 
 import asyncio
 import importlib
@@ -8,25 +8,25 @@ from typing import Any
 
 import pytest
 
-from compat.ears import SLOW, Ears, home, on_a_loop
+from compat.subscribers import SLOW, EventRecorder, async_test, home
 from ringrift.events import node as nodes
 from ringrift.kernel.errors import InvalidPayload
-from ringrift_compat.ambient import ambient
-from ringrift_compat.buses import StageCompletionResult, get_core_event_bus, get_data_event_bus, get_stage_event_bus
-from ringrift_compat.dead_letters import get_dead_letter_queue, run_retry_daemon
-from ringrift_compat.event_types import DataEventType, StageEvent
-from ringrift_compat.events import get_router
-from ringrift_compat.queue import get_event_queue, publish_event
-from ringrift_compat.router_event import EventSource, RouterEvent
-from waiting import wait_until
+from ringrift_compat.embedded_node import embedded
+from ringrift_compat.events.buses import StageCompletionResult, StageEventBus, get_core_event_bus, get_data_event_bus
+from ringrift_compat.events.cross_process_queue import CrossProcessEventQueue, publish_event
+from ringrift_compat.events.dead_letters import get_dead_letter_queue, run_retry_daemon
+from ringrift_compat.events.event_router import get_router
+from ringrift_compat.events.event_types import DataEventType
+from ringrift_compat.events.router_event import EventSource, RouterEvent
+from wait import wait_until
 
 __all__ = ["home"]
 
 
-@on_a_loop
+@async_test
 async def test_one_publish_is_one_delivery() -> None:
-    """Finding 1: every subscriber of the router hears an event once, and a slow one keeps nobody waiting."""
-    quick, slow, started, go_on = Ears(), [], asyncio.Event(), asyncio.Event()
+    """Finding 1: every subscriber of the router receives an event once, and a slow one delays no other."""
+    quick, slow, started, go_on = EventRecorder(), [], asyncio.Event(), asyncio.Event()
 
     async def dawdle(event: RouterEvent) -> None:
         started.set()
@@ -35,46 +35,47 @@ async def test_one_publish_is_one_delivery() -> None:
 
     get_router().subscribe("TRAINING_COMPLETED", quick.awaited)
     get_router().subscribe("TRAINING_COMPLETED", dawdle)
-    said = await get_router().publish("TRAINING_COMPLETED", {"config": "hex8_2p"}, source="trainer")
+    published = await get_router().publish("TRAINING_COMPLETED", {"config": "hex8_2p"}, source="trainer")
     await started.wait()
 
-    assert [event.event_id for event in await quick.until(1)] == [said.event_id]
+    assert [event.event_id for event in await quick.until(1)] == [published.event_id]
     assert not slow
     go_on.set()
     await wait_until(lambda: len(slow) == 1)
 
 
-@on_a_loop
-async def test_any_spelling_is_one_event() -> None:
-    """Who subscribes under two spellings of a name, or twice under one, hears once; so do members of enumerations."""
-    ears = Ears()
+@async_test
+async def test_every_spelling_is_the_same_event() -> None:
+    """A subscriber under two spellings of a name, or twice under one, is called once; so it is with enum members."""
+    recorder = EventRecorder()
     for name in ("SELFPLAY_COMPLETE", "GAME_BATCH_READY", "selfplay.completed", DataEventType.SELFPLAY_COMPLETE):
-        get_router().subscribe(name, ears.plain)
-    await get_router().publish(StageEvent.SELFPLAY_COMPLETE, {"games": 3})
+        get_router().subscribe(name, recorder.plain)
+    await get_router().publish("selfplay.complete", {"games": 3})
 
-    [event] = await ears.until(1)
+    [event] = await recorder.until(1)
     assert event.type == event.event_type == "SELFPLAY_COMPLETE"
     assert event.payload == {"games": 3}
 
 
-@on_a_loop
+@async_test
 async def test_equal_events_of_different_nodes_are_all_delivered() -> None:
-    """Finding 4: three sources that report equal batches say three things, and one that repeats itself says one."""
-    ears, batch = Ears(), {"games": 100, "config": "hex8_2p"}
-    get_router().subscribe("NEW_GAMES_AVAILABLE", ears.plain)
+    """Finding 4: equal batches from three sources are three events, and a repetition from one source is one."""
+    recorder, batch = EventRecorder(), {"games": 100, "config": "hex8_2p"}
+    get_router().subscribe("NEW_GAMES_AVAILABLE", recorder.plain)
 
     for source in ("node-1", "node-2", "node-3", "node-3"):
         await get_router().publish("NEW_GAMES_AVAILABLE", batch, source=source)
 
-    assert sorted(event.source for event in await ears.until(3)) == ["node-1", "node-2", "node-3"]
+    assert sorted(event.source for event in await recorder.until(3)) == ["node-1", "node-2", "node-3"]
     assert get_router().get_stats()["duplicates_prevented"] == 1
     assert get_router().get_stats()["events_routed"] == {"NEW_GAMES_AVAILABLE": 3, "MARKER_EVENT": 1}
 
 
-@on_a_loop
-async def test_the_dead_letter_queue_is_honest() -> None:
-    """Finding 3: who still fails is pending and then abandoned, who succeeds later recovered; others run once."""
-    good, calls, mends = Ears(), [], []
+@async_test
+async def test_the_dead_letter_queue_shows_the_real_state() -> None:
+    """Finding 3: a delivery that still fails is pending and then abandoned, one that succeeds later is recovered;
+    others run once."""
+    good, calls, mends = EventRecorder(), [], []
 
     async def broken(event: RouterEvent) -> None:
         calls.append(event)
@@ -92,16 +93,16 @@ async def test_the_dead_letter_queue_is_honest() -> None:
     stats = get_dead_letter_queue().get_stats
     await wait_until(lambda: stats()["abandoned"] == 1 and stats()["recovered"] == 1)
     assert stats()["pending"] == 0
-    assert (len(calls), len(mends), len(good.heard)) == (3, 2, 1)
-    [letter] = get_dead_letter_queue().get_abandoned_events()
-    assert (letter["event_type"], letter["status"]) == ("DATA_SYNC_COMPLETED", "abandoned")
-    assert "still broken" in letter["error"]
+    assert (len(calls), len(mends), len(good.events)) == (3, 2, 1)
+    [delivery] = get_dead_letter_queue().get_abandoned_events()
+    assert (delivery["event_type"], delivery["status"]) == ("DATA_SYNC_COMPLETED", "abandoned")
+    assert "still broken" in delivery["error"]
     assert not get_dead_letter_queue().health_check()
 
 
-@on_a_loop
+@async_test
 async def test_the_retry_daemon_runs_until_cancelled(home: Path) -> None:
-    """It has pending letters tried at its own pace, and cancelling it is clean."""
+    """It retries pending dead letters at its own interval, and cancelling it is clean."""
     (home / "ringrift.toml").write_text(SLOW)
     calls: list[RouterEvent] = []
 
@@ -122,10 +123,11 @@ async def test_the_retry_daemon_runs_until_cancelled(home: Path) -> None:
     assert daemon.cancelled()
 
 
-@on_a_loop
-async def test_a_callback_runs_where_it_was_given() -> None:
-    """On the loop that ran there; without one, a plain callback gets a thread and an async one the ambient loop."""
-    here, nowhere = Ears(), Ears()
+@async_test
+async def test_a_callback_runs_where_it_was_subscribed() -> None:
+    """It runs on the loop of the subscriber; without one, a plain callback gets a thread and an async one the embedded
+    loop."""
+    here, nowhere = EventRecorder(), EventRecorder()
     get_router().subscribe("EVENT_A", here.plain)
     get_router().subscribe("EVENT_A", here.awaited)
     await asyncio.to_thread(get_router().subscribe, "EVENT_A", nowhere.plain)
@@ -138,39 +140,39 @@ async def test_a_callback_runs_where_it_was_given() -> None:
     assert threading.get_ident() not in nowhere.threads
 
 
-@on_a_loop
+@async_test
 async def test_a_callback_of_a_closed_loop_ends_with_an_alert() -> None:
-    """It can never be called again: it listens no more, nothing becomes a letter, and an alert says so."""
-    ears = Ears()
+    """It can never be called again: it is unsubscribed, no dead letter is written, and an alert reports it."""
+    recorder = EventRecorder()
 
     async def subscribe() -> None:
-        get_router().subscribe("EVENT_A", ears.plain)
+        get_router().subscribe("EVENT_A", recorder.plain)
 
     await asyncio.to_thread(asyncio.run, subscribe())
     await get_router().publish("EVENT_A", {})
 
     await wait_until(lambda: not get_router().has_subscribers("EVENT_A"))
     await wait_until(lambda: any(e.payload.get("kind") == "subscription" for e in get_router().get_recent_events()))
-    assert not ears.heard
+    assert not recorder.events
     assert get_dead_letter_queue().get_stats()["total"] == 0
 
 
-@on_a_loop
-async def test_synchronous_forms_on_the_ambient_loop_raise() -> None:
+@async_test
+async def test_synchronous_forms_on_the_embedded_loop_raise() -> None:
     """They would wait for themselves; the asynchronous ones work there, and know what caused them."""
     raised: list[str] = []
-    effects = Ears()
+    effects = EventRecorder()
 
     async def react(event: RouterEvent) -> None:
         for call in (
             lambda: get_router().publish_sync("EVENT_B", {}),
-            ambient.shutdown,
+            embedded.shutdown,
             get_router().get_recent_events,
         ):
             try:
                 call()
-            except RuntimeError as wrong:
-                raised.append(str(wrong))
+            except RuntimeError as error:
+                raised.append(str(error))
         get_router().subscribe("EVENT_B", effects.plain)
         await get_router().publish("EVENT_B", {"of": event.event_id})
 
@@ -183,11 +185,12 @@ async def test_synchronous_forms_on_the_ambient_loop_raise() -> None:
     assert effect.trace_id == cause.trace_id
 
 
-@on_a_loop
+@async_test
 async def test_publishing_accepts_at_once_and_awaiting_is_durable() -> None:
-    """Without an await it is said too; what cannot be said raises at once; who stops waiting takes nothing back."""
-    ears = Ears()
-    get_router().subscribe("EVENT_A", ears.plain)
+    """Without an await the event is published too; an invalid one raises at once; cancelling the wait takes nothing
+    back."""
+    recorder = EventRecorder()
+    get_router().subscribe("EVENT_A", recorder.plain)
     payload: dict[str, Any] = {"n": 1}
     get_router().publish("EVENT_A", payload)
     payload["n"] = 2
@@ -197,16 +200,16 @@ async def test_publishing_accepts_at_once_and_awaiting_is_durable() -> None:
 
     with pytest.raises(InvalidPayload):
         get_router().publish("EVENT_A", {"n": float("nan")})
-    assert [event.payload["n"] for event in await ears.until(2)] == [1, 3]
+    assert [event.payload["n"] for event in await recorder.until(2)] == [1, 3]
 
 
-@on_a_loop
-async def test_views_hide_what_is_not_for_them() -> None:
+@async_test
+async def test_views_hide_excluded_events() -> None:
     """An event that is routed past a bus is not shown there, and one that stays in this process is in no log."""
-    router, data, stage = Ears(), Ears(), Ears()
+    router, data, stage = EventRecorder(), EventRecorder(), EventRecorder()
     get_router().subscribe("CUSTOM_EVENT", router.plain)
     get_data_event_bus().subscribe("CUSTOM_EVENT", data.plain)
-    get_stage_event_bus().subscribe("CUSTOM_EVENT", stage.plain)
+    StageEventBus().subscribe("CUSTOM_EVENT", stage.plain)
 
     await get_router().publish("CUSTOM_EVENT", {"n": 1}, route_to_stage_bus=False)
     await get_data_event_bus().publish("CUSTOM_EVENT", {"n": 2})
@@ -215,29 +218,29 @@ async def test_views_hide_what_is_not_for_them() -> None:
     assert sorted(event.payload["n"] for event in await router.until(3)) == [1, 2, 3]
     assert sorted(event.payload["n"] for event in await data.until(3)) == [1, 2, 3]
     assert sorted(event.payload["n"] for event in await stage.until(2)) == [2, 3]
-    assert {event.origin for event in data.heard if event.payload["n"] == 2} == {EventSource.DATA_BUS}
+    assert {event.origin for event in data.events if event.payload["n"] == 2} == {EventSource.DATA_BUS}
     logged = get_router().get_recent_events(event_type="CUSTOM_EVENT")
     assert [event.payload["n"] for event in logged] == [1, 2]
 
 
-@on_a_loop
-async def test_old_and_own_style_are_one_stream() -> None:
-    """What ours publish is heard under old names with their words; what is said so is ours, whole, and once."""
-    old, own = Ears(), []
+@async_test
+async def test_old_and_new_style_are_one_stream() -> None:
+    """Our events are delivered under old names and fields; an event published under one is ours, whole, and once."""
+    old, own = EventRecorder(), []
     get_router().subscribe("HOST_OFFLINE", old.plain)
-    bus = ambient.node().router
+    bus = embedded.node().router
 
-    async def listen() -> None:
+    async def subscribe() -> None:
         bus.subscribe(nodes.Recovered, lambda event, _: own.append(event))
 
-    await ambient.post(listen())
-    await ambient.post(bus.publish(nodes.Lost(node="gpu-1", seconds=9.0)))
+    await embedded.post(subscribe())
+    await embedded.post(bus.publish(nodes.Lost(node="gpu-1", seconds=9.0)))
     back = await get_router().publish("NODE_RECOVERED", {"node_id": "gpu-2", "downtime": 7})
     again = await get_router().publish("NODE_RECOVERED", {"node_id": "gpu-2", "downtime": 7})
 
     [event] = await old.until(1)
     assert (event.event_type, event.payload["node_id"], event.payload["host"]) == ("HOST_OFFLINE", "gpu-1", "gpu-1")
-    await wait_until(lambda: [one.node for one in own] == ["gpu-2"])
+    await wait_until(lambda: [event.node for event in own] == ["gpu-2"])
     assert (
         back.payload["downtime"]
         == get_router().get_recent_events(event_type="NODE_RECOVERED")[0].payload["downtime"]
@@ -246,30 +249,30 @@ async def test_old_and_own_style_are_one_stream() -> None:
     assert back.event_id == again.event_id
 
 
-@on_a_loop
-async def test_the_core_bus_decorates_and_the_stage_bus_tells_results() -> None:
+@async_test
+async def test_the_core_bus_decorates_and_the_stage_bus_publishes_results() -> None:
     """The calls that the documents show for these buses do what they show."""
-    heard: list[RouterEvent] = []
+    received: list[RouterEvent] = []
 
     @get_core_event_bus().subscribe("training.completed")
     async def on_training_completed(event: RouterEvent) -> None:
-        heard.append(event)
+        received.append(event)
 
-    await get_stage_event_bus().emit(StageCompletionResult(success=True, stage="training_complete", iteration=4))
+    await StageEventBus().emit(StageCompletionResult(success=True, stage="training_complete", iteration=4))
 
-    await wait_until(lambda: len(heard) == 1)
-    assert heard[0].payload["iteration"] == 4
-    assert get_core_event_bus().get_history("training.completed")[0].event_id == heard[0].event_id
+    await wait_until(lambda: len(received) == 1)
+    assert received[0].payload["iteration"] == 4
+    assert get_core_event_bus().get_history("training.completed")[0].event_id == received[0].event_id
     assert on_training_completed.__name__ == "on_training_completed"
 
 
-@on_a_loop
+@async_test
 async def test_a_queue_keeps_events_until_they_are_acknowledged() -> None:
-    """A subscriber polls what came since it subscribed, over a shutdown, until it says that it has it."""
-    queue = get_event_queue()
+    """A subscriber polls the events since its subscription, across a shutdown, until it acknowledges them."""
+    queue = CrossProcessEventQueue()
     queue.subscribe("trainer")
     first, second = publish_event("EVENT_A", {"n": 1}), publish_event("EVENT_B", {"n": 2})
-    ambient.shutdown()
+    embedded.shutdown()
 
     assert [event.event_id for event in queue.poll("trainer")] == [first, second]
     assert [event.payload for event in queue.poll("trainer", ["EVENT_B"])] == [{"n": 2}]
@@ -278,54 +281,54 @@ async def test_a_queue_keeps_events_until_they_are_acknowledged() -> None:
     assert [event.event_id for event in queue.poll("trainer")] == [second]
 
 
-@on_a_loop
-async def test_a_shutdown_ends_listening_and_the_next_use_opens_the_same_store() -> None:
-    """What was said before is there afterwards; what is said while nobody listens is delivered to nobody."""
-    ears = Ears()
-    get_router().subscribe("EVENT_A", ears.plain)
+@async_test
+async def test_a_shutdown_ends_subscriptions_and_the_next_use_opens_the_same_store() -> None:
+    """Events from before are there afterwards; events published without a subscriber are not delivered later."""
+    recorder = EventRecorder()
+    get_router().subscribe("EVENT_A", recorder.plain)
     before = get_router().publish("EVENT_A", {"n": 1})
-    await ears.until(1)
-    ambient.shutdown()
-    assert not ambient.is_open
+    await recorder.until(1)
+    embedded.shutdown()
+    assert not embedded.is_open
     assert (await before).payload == {"n": 1}
 
     await get_router().publish("EVENT_A", {"n": 2})
-    get_router().subscribe("EVENT_A", ears.plain)
+    get_router().subscribe("EVENT_A", recorder.plain)
     await get_router().publish("EVENT_A", {"n": 3})
 
-    assert [event.payload["n"] for event in await ears.until(2)] == [1, 3]
+    assert [event.payload["n"] for event in await recorder.until(2)] == [1, 3]
     assert [e.payload["n"] for e in get_router().get_recent_events(event_type="EVENT_A")] == [1, 2, 3]
 
 
-@on_a_loop
-async def test_who_stops_listening_misses_what_is_said_meanwhile() -> None:
-    """Unsubscribing says whether it did listen; coming back begins with what comes then."""
-    ears = Ears()
-    get_router().subscribe("EVENT_A", ears.plain)
+@async_test
+async def test_an_unsubscribed_callback_misses_later_events() -> None:
+    """Unsubscribing returns whether it was subscribed; a new subscription begins with new events."""
+    recorder = EventRecorder()
+    get_router().subscribe("EVENT_A", recorder.plain)
     assert get_router().has_subscribers("EVENT_A")
-    assert get_router().unsubscribe("EVENT_A", ears.plain)
-    assert not get_router().unsubscribe("EVENT_A", ears.plain)
+    assert get_router().unsubscribe("EVENT_A", recorder.plain)
+    assert not get_router().unsubscribe("EVENT_A", recorder.plain)
     assert not get_router().has_subscribers("EVENT_A")
 
     await get_router().publish("EVENT_A", {"n": 1})
-    get_router().subscribe("EVENT_A", ears.plain)
+    get_router().subscribe("EVENT_A", recorder.plain)
     await get_router().publish("EVENT_A", {"n": 2})
 
-    assert [event.payload["n"] for event in await ears.until(1)] == [2]
+    assert [event.payload["n"] for event in await recorder.until(1)] == [2]
 
 
-@on_a_loop
+@async_test
 async def test_emitters_follow_one_rule() -> None:
     """Every event name has its emitter, in every spelling, and the fields are the payload."""
     emitters = importlib.import_module("app.coordination.event_emitters")
-    ears = Ears()
-    get_router().subscribe(None, ears.plain)
+    recorder = EventRecorder()
+    get_router().subscribe(None, recorder.plain)
 
     for spelled in ("emit_training_complete", "emit_training_completion", "emit_training_completed"):
         await getattr(emitters, spelled)(config_key="hex8_2p", model_path="/models/a.pth")
     await emitters.emit_plateau_detected(config_key="hex8_2p", source="feedback")
 
-    names = [event.event_type for event in await ears.until(2)]
+    names = [event.event_type for event in await recorder.until(2)]
     assert names[:2] == ["TRAINING_COMPLETED", "PLATEAU_DETECTED"]
     with pytest.raises(AttributeError):
         _ = emitters.emit_nonsense

@@ -1,20 +1,19 @@
-"""The five documented singletons: one instance for each class, whoever asks, and what is special about each."""
+"""The five documented singletons: one instance for each class and every caller, and the extras of each."""
 
-import abc
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from compat.ears import home
-from ringrift_compat.ambient import ambient
-from ringrift_compat.singletons import (
+from compat.subscribers import home
+from ringrift_compat.embedded_node import embedded
+from ringrift_compat.singleton_mixin import (
     LazySingletonMixin,
     PersistentSingletonMixin,
+    SingletonMeta,
     SingletonMixin,
     ThreadSafeSingletonMixin,
-    singleton,
 )
 
 __all__ = ["home"]
@@ -23,7 +22,7 @@ OVERLAP_SECONDS_MAX = 0.05
 
 
 class Doorway:
-    """Who enters waits a moment for a second one, so that two who may enter together do."""
+    """Makes an entering thread wait a moment for a second one, so that two admitted threads overlap."""
 
     def __init__(self) -> None:
         self.entered: list[int] = []
@@ -38,26 +37,26 @@ class Doorway:
 
 
 def at_once(call: Callable[[], Any]) -> list[Any]:
-    """What *call* returns to many threads that call together."""
-    found: list[Any] = []
+    """Return the results of *call* in many threads that call together."""
+    result: list[Any] = []
     together = threading.Barrier(THREADS)
 
     def run() -> None:
         together.wait()
-        found.append(call())
+        result.append(call())
 
     threads = [threading.Thread(target=run) for _ in range(THREADS)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return found
+    return result
 
 
 @pytest.mark.parametrize(
     "kind", [SingletonMixin, ThreadSafeSingletonMixin, LazySingletonMixin, PersistentSingletonMixin]
 )
-def test_there_is_one_for_each_class(kind: type[SingletonMixin]) -> None:
+def test_each_class_has_one_instance(kind: type[SingletonMixin]) -> None:
     """Threads that ask at once get the same one, a subclass has its own, and a reset makes room for another."""
     made: list[str] = []
 
@@ -70,11 +69,11 @@ def test_there_is_one_for_each_class(kind: type[SingletonMixin]) -> None:
         pass
 
     assert not Mine.has_instance()
-    found = at_once(Mine.get_instance)
+    result = at_once(Mine.get_instance)
     below = Below.get_instance("below")
 
-    assert {id(one) for one in found} == {id(Mine.get_instance("ignored"))}
-    assert (below is not found[0], below.word, made) == (True, "below", ["first", "below"])
+    assert {id(instance) for instance in result} == {id(Mine.get_instance("ignored"))}
+    assert (below is not result[0], below.word, made) == (True, "below", ["first", "below"])
     Mine.reset_instance()
     assert (Mine.has_instance(), Below.has_instance()) == (False, True)
     assert Mine.get_instance("second").word == "second"
@@ -83,35 +82,34 @@ def test_there_is_one_for_each_class(kind: type[SingletonMixin]) -> None:
 @pytest.mark.parametrize(
     "kind", [SingletonMixin, ThreadSafeSingletonMixin, LazySingletonMixin, PersistentSingletonMixin]
 )
-def test_threads_do_not_make_two(kind: type[SingletonMixin]) -> None:
-    """While one thread makes the instance, the others wait for it, however long the making takes."""
+def test_threads_share_one_instance(kind: type[SingletonMixin]) -> None:
+    """While one thread makes the instance, the others wait for it, however long that takes."""
     door = Doorway()
 
     class Mine(kind):  # type: ignore[misc, valid-type]  # the parameter is a class
         def __init__(self) -> None:
             door.enter()
 
-    found = at_once(Mine.get_instance)
+    result = at_once(Mine.get_instance)
 
-    assert (len(door.entered), len({id(one) for one in found})) == (1, 1)
+    assert (len(door.entered), len({id(instance) for instance in result})) == (1, 1)
 
 
-def test_threads_do_not_make_two_of_a_decorated_class() -> None:
-    """The same where calling the class is asking for it."""
+def test_threads_share_one_instance_with_the_metaclass() -> None:
+    """The same holds where calling the class returns the instance."""
     door = Doorway()
 
-    @singleton
-    class Mine:
+    class Mine(metaclass=SingletonMeta):
         def __init__(self) -> None:
             door.enter()
 
-    found = at_once(Mine)
+    result = at_once(Mine)
 
-    assert (len(door.entered), len({id(one) for one in found})) == (1, 1)
+    assert (len(door.entered), len({id(instance) for instance in result})) == (1, 1)
 
 
-def test_one_that_could_not_be_made_is_tried_again() -> None:
-    """What the constructor raises is raised, and nothing is kept of it."""
+def test_a_failed_construction_is_retried() -> None:
+    """The error of the constructor is raised, and no instance is stored."""
 
     class Mine(SingletonMixin):
         tries = 0
@@ -127,8 +125,8 @@ def test_one_that_could_not_be_made_is_tried_again() -> None:
     assert Mine.get_instance() is Mine.get_instance()
 
 
-def test_the_lock_lets_one_in_at_a_time() -> None:
-    """All threads get the same lock; while one holds it no other enters, and who has it may take it again."""
+def test_the_lock_admits_one_thread_at_a_time() -> None:
+    """All threads get the same lock; while one holds it no other enters, and its holder may acquire it again."""
     door = Doorway()
 
     class Mine(ThreadSafeSingletonMixin):
@@ -142,12 +140,12 @@ def test_the_lock_lets_one_in_at_a_time() -> None:
 
     locks = at_once(lambda: Mine.get_instance().enter())
 
-    assert ({id(one) for one in locks}, len(door.entered)) == ({id(Mine.get_instance().lock)}, THREADS)
+    assert ({id(lock) for lock in locks}, len(door.entered)) == ({id(Mine.get_instance().lock)}, THREADS)
     assert Mine.get_instance().first == 1
 
 
-def test_a_lazy_one_is_prepared_once() -> None:
-    """Getting it costs nothing; what is costly runs once for all threads, and again only after it failed."""
+def test_a_lazy_singleton_is_initialised_once() -> None:
+    """Getting it costs nothing; the costly part runs once for all threads, and again only after a failure."""
 
     door = Doorway()
 
@@ -169,8 +167,8 @@ def test_a_lazy_one_is_prepared_once() -> None:
     assert (Mine.runs, mine.is_initialized) == (2, True)
 
 
-def test_a_persistent_one_comes_back() -> None:
-    """What it saved is restored into the next one, also after the node was closed and opened again."""
+def test_a_persistent_singleton_is_restored() -> None:
+    """Its saved state is restored into the next instance, also after the node was closed and opened again."""
 
     class Mine(PersistentSingletonMixin):
         persistence_name = "mine"
@@ -188,41 +186,24 @@ def test_a_persistent_one_comes_back() -> None:
     Mine.get_instance().save()
     Mine.get_instance().games = 8
     Mine.reset_instance()
-    ambient.shutdown()
+    embedded.shutdown()
 
     assert Mine.get_instance().games == 7
 
 
-def test_a_decorated_class_gives_its_one_instance() -> None:
-    """Calling it is asking for it; it stays a class to inherit from, and one with a kind of its own works too."""
+def test_calling_a_class_with_the_metaclass_returns_its_instance() -> None:
+    """Each class has its own, also one that inherits; a reset lets the next call make another."""
 
-    class Speaker(abc.ABC):
-        @abc.abstractmethod
-        def told(self) -> str:
-            """What it says."""
-
-    @singleton
-    class Mine(Speaker):
-        """Mine."""
-
+    class Mine(metaclass=SingletonMeta):
         def __init__(self, word: str = "first") -> None:
             self.word = word
 
-        def told(self) -> str:
-            return self.word
+    class Below(Mine):
+        """Has an instance of its own."""
 
-    class Below(Mine):  # type: ignore[misc, valid-type]  # the decorator returns a class
-        def told(self) -> str:
-            return super().told().upper()
+    instances = at_once(Mine)
 
-    kind: Any = Mine
-    found = at_once(Mine)
-
-    assert {id(one) for one in found} == {id(kind.get_instance())}
-    assert (Mine("ignored").told(), Below("below").told(), Mine.__name__, Mine.__doc__) == (
-        "first", "BELOW", "Mine", "Mine.",
-    )  # fmt: skip
-    assert isinstance(Below(), Mine)
-    kind.reset_instance()
-    assert not kind.has_instance()
+    assert {id(instance) for instance in instances} == {id(Mine.get_instance())}
+    assert (Mine("ignored").word, Below("below").word) == ("first", "below")
+    Mine.reset_instance()
     assert Mine("second").word == "second"

@@ -1,28 +1,29 @@
-"""The documented decorators: a function has a place while it runs, and the task ends as the function does."""
+"""The documented decorators: a function holds a task slot while it runs, and the task ends as the function does."""
 
 import asyncio
 import threading
 
 import pytest
 
-from compat.ears import home, on_a_loop
+from compat.subscribers import async_test, home
 from ringrift.kernel.errors import LimitReached
-from ringrift_compat.levels import TaskType
-from ringrift_compat.task_decorators import coordinate_task, task_context
-from ringrift_compat.tasks import TaskInfo, get_coordinator
-from waiting import wait_until
+from ringrift.work.tasks import Task
+from ringrift_compat.tasks.task_coordinator import TaskCoordinator
+from ringrift_compat.tasks.task_decorators import coordinate_task, task_context
+from ringrift_compat.types import TaskType
+from wait import wait_until
 
 __all__ = ["home"]
 
 
 def ended() -> list[tuple[str, str, str]]:
-    """Type, status and error of every task there was, in order."""
-    return [(task.task_type.value, task.status.value, task.error) for task in get_coordinator().get_tasks(status=None)]
+    """Type, status and error of every task so far, in order."""
+    return [(task.type, task.state, task.reason) for task in TaskCoordinator().get_tasks(status=None)]
 
 
-def there() -> list[TaskInfo]:
-    """What runs."""
-    return get_coordinator().get_tasks()
+def running_tasks() -> list[Task]:
+    """The running tasks."""
+    return TaskCoordinator().get_tasks()
 
 
 def test_a_plain_function_is_a_task_while_it_runs() -> None:
@@ -30,9 +31,9 @@ def test_a_plain_function_is_a_task_while_it_runs() -> None:
 
     @coordinate_task(task_type=TaskType.EXPORT, node_id="node-1", metadata={"why": "test"})
     def export(number: int) -> int:
-        [task] = there()
-        assert task.task_id.startswith("export-")
-        assert (task.node_id, task.task_type, task.metadata) == ("node-1", TaskType.EXPORT, {"why": "test"})
+        [task] = running_tasks()
+        assert task.id.startswith("export-")
+        assert (task.node, task.type, task.metadata) == ("node-1", "export", {"why": "test"})
         return number + 1
 
     assert export(1) == 2
@@ -40,23 +41,24 @@ def test_a_plain_function_is_a_task_while_it_runs() -> None:
     assert ended() == [("export", "completed", "")]
 
 
-@on_a_loop
+@async_test
 async def test_an_async_function_is_a_task_while_it_runs() -> None:
-    """So it is when it is awaited, and two calls are two tasks."""
+    """The task begins with the await, and two calls are two tasks."""
 
     @coordinate_task("sync")
     async def copy(number: int) -> int:
         await asyncio.sleep(0)
-        assert len(await asyncio.to_thread(there)) >= 1
+        assert len(await asyncio.to_thread(running_tasks)) >= 1
         return number
 
     assert await asyncio.gather(copy(1), copy(2)) == [1, 2]
     assert ended() == [("sync", "completed", "")] * 2
 
 
-@on_a_loop
-async def test_what_a_function_raises_is_how_its_task_ended() -> None:
-    """Failed, timed out or cancelled, with the reason, and the error goes on to the caller."""
+@async_test
+async def test_the_error_of_a_function_is_the_end_of_its_task() -> None:
+    """Failed, timed out or cancelled, with the reason, and the error reaches the caller."""
+    inside = asyncio.Event()
 
     @coordinate_task("sync")
     def broken() -> None:
@@ -69,6 +71,7 @@ async def test_what_a_function_raises_is_how_its_task_ended() -> None:
 
     @coordinate_task("evaluation")
     async def endless() -> None:
+        inside.set()
         await asyncio.Event().wait()
 
     with pytest.raises(ValueError, match="it broke"):
@@ -76,7 +79,7 @@ async def test_what_a_function_raises_is_how_its_task_ended() -> None:
     with pytest.raises(TimeoutError):
         await slow()
     running = asyncio.ensure_future(endless())
-    await wait_until(lambda: len(there()) == 1)
+    await inside.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -88,8 +91,8 @@ async def test_what_a_function_raises_is_how_its_task_ended() -> None:
     ]
 
 
-def test_without_a_place_the_function_is_not_called() -> None:
-    """LimitReached comes before anything that the function does; a place that is free again lets it run."""
+def test_without_a_slot_the_function_is_not_called() -> None:
+    """LimitReached is raised before the function is called; a freed slot lets it run."""
     called = []
 
     @coordinate_task(TaskType.TRAINING, node_id="node-1")
@@ -104,53 +107,52 @@ def test_without_a_place_the_function_is_not_called() -> None:
 
 
 def test_a_parameter_may_name_the_node_and_the_task() -> None:
-    """A function that is told node_id or task_id is registered so; without brackets the type is unknown."""
+    """A function called with node_id or task_id is registered under them; without brackets the type is unknown."""
 
     @coordinate_task
     def work(node_id: str, task_id: str = "") -> None:
-        [task] = there()
-        assert (task.node_id, task.task_id, task.task_type) == (node_id, "mine", TaskType.UNKNOWN)
+        [task] = running_tasks()
+        assert (task.node, task.id, task.type) == (node_id, "mine", "unknown")
 
     work("node-7", task_id="mine")
 
 
-def test_a_body_has_a_place_while_it_runs() -> None:
-    """The context gives the id, takes heartbeats, and ends with what the body raises."""
+def test_a_body_holds_a_slot_while_it_runs() -> None:
+    """The context yields the id, and ends with the error of the body."""
     context = task_context("sync", task_id="mine")
     with context as task_id:
-        assert task_id == context.task_id == there()[0].task_id == "mine"
-        assert context.heartbeat({"done": 1})
+        assert task_id == context.task_id == running_tasks()[0].id == "mine"
     with pytest.raises(KeyError), task_context("sync"):
         raise KeyError("gone")
 
     assert ended() == [("sync", "completed", ""), ("sync", "failed", "KeyError: 'gone'")]
 
 
-@on_a_loop
+@async_test
 async def test_a_context_is_async_and_a_decorator_too() -> None:
-    """One word for a body of either kind and a function of either kind."""
+    """One name serves a body of either kind and a function of either kind."""
 
     @task_context("export")
     def plain() -> int:
-        return len(there())
+        return len(running_tasks())
 
     @task_context("export")
     async def awaited() -> int:
-        return len(there())
+        return len(running_tasks())
 
     async with task_context("sync") as task_id:
-        assert task_id == there()[0].task_id
+        assert task_id == running_tasks()[0].id
     assert (plain(), await awaited(), await awaited()) == (1, 1, 1)
     assert len(ended()) == 4
 
 
-@on_a_loop
-async def test_who_stops_waiting_for_a_place_leaves_none_behind() -> None:
-    """A call that is cancelled while it waits does not take the place later."""
+@async_test
+async def test_a_cancelled_wait_takes_no_slot() -> None:
+    """A call that is cancelled while it waits does not take the slot later."""
 
     @coordinate_task("training", node_id="node-1", wait_seconds=30.0)
     async def train() -> None:
-        raise AssertionError("nobody waits for it")
+        raise AssertionError("its caller has stopped waiting")
 
     async with task_context("training", "node-1"):
         waiting = asyncio.ensure_future(train())
@@ -162,7 +164,7 @@ async def test_who_stops_waiting_for_a_place_leaves_none_behind() -> None:
     await wait_until(lambda: [end[1] for end in ended()] == ["completed", "cancelled"])
 
 
-def test_who_waits_gets_the_place_when_it_is_free() -> None:
+def test_a_waiting_call_gets_the_freed_slot() -> None:
     """With seconds to wait a call begins as soon as another one ends."""
     inside, go = threading.Event(), threading.Event()
 
@@ -176,5 +178,5 @@ def test_who_waits_gets_the_place_when_it_is_free() -> None:
     inside.wait(10)
     threading.Timer(0.05, go.set).start()
     with task_context("training", "node-1", wait_seconds=10.0):
-        assert len(there()) == 1
+        assert len(running_tasks()) == 1
     thread.join()

@@ -1,4 +1,4 @@
-"""Actor: another process on the same store, which does one thing and says so on its standard output."""
+"""Actor: another process on the same store, which runs one action and reports on its standard output."""
 
 import asyncio
 import sys
@@ -12,75 +12,75 @@ from ringrift.kernel.errors import RingriftError
 from ringrift.kernel.failpoint import arm
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.open import only_coordinator, open_store
-from ringrift.store.ports import Failure, Held, Store
+from ringrift.store.ports import Failure, Renewal, Store
 
 
-def say(*words: object) -> None:
-    """One line for who started us."""
+def report(*words: object) -> None:
+    """Write one line to the standard output."""
     sys.stdout.write(" ".join(str(word) for word in words) + "\n")
     sys.stdout.flush()
 
 
-def listen() -> None:
-    """Wait for a line from who started us."""
+def wait_for_line() -> None:
+    """Wait for a line on the standard input."""
     sys.stdin.readline()
 
 
 async def claim(store: Store, node: str) -> None:
-    """Claim until nothing is left, and say which jobs those were."""
-    say("ready")
-    listen()
+    """Claim until no job is left, and report the claimed jobs."""
+    report("ready")
+    wait_for_line()
     while True:
         async with store.begin() as tx:
             leases = await tx.claim(("play",), node, 30.0, 3)
         if not leases:
-            return say("end")
+            return report("end")
         for lease in leases:
-            say(lease.job)
+            report(lease.job)
 
 
 async def append(store: Store, name: str, count: str) -> None:
-    """Append one by one, and say each position once it is acknowledged."""
-    say("ready")
-    listen()
+    """Append events one by one, and report each position once it is acknowledged."""
+    report("ready")
+    wait_for_line()
     for number in range(int(count)):
         async with store.begin() as tx:
-            [told] = await tx.append([Envelope(id=f"{name}-{number}", name="custom.said", body=b"{}")])
-        say(told.position)
-    say("end")
+            [published] = await tx.append([Envelope(id=f"{name}-{number}", name="custom.published", body=b"{}")])
+        report(published.position)
+    report("end")
 
 
 async def look(store: Store) -> None:
-    """Only say that it is open."""
-    say("opened at", store.position)
+    """Report only that the store is open."""
+    report("opened at", store.position)
 
 
 async def die(store: Store, failpoint: str) -> None:
     """Append one event and die at a failpoint on the way."""
     arm(failpoint)
     async with store.begin() as tx:
-        await tx.append([Envelope(id="last-words", name="custom.said", body=b"{}")])
-    say("alive")
+        await tx.append([Envelope(id="last-words", name="custom.published", body=b"{}")])
+    report("alive")
 
 
 async def doze(store: Store, node: str) -> None:
     """Claim a job, wait for a line, and then try everything that a holder may do."""
     async with store.begin() as tx:
         [lease] = await tx.claim(("play",), node, 30.0, 1)
-    say(lease.job, lease.fence)
-    listen()
-    mine = Held(job=lease.job, fence=lease.fence)
+    report(lease.job, lease.fence)
+    wait_for_line()
+    renewal = Renewal(job=lease.job, fence=lease.fence)
     for verb in ("renew", "finish"):
         try:
             async with store.begin() as tx:
-                await tx.append([Envelope(id=f"said-at-{verb}", name="custom.said", body=b"{}")])
-                await getattr(tx, verb)([mine])
-            say("accepted")
+                await tx.append([Envelope(id=f"appended-at-{verb}", name="custom.published", body=b"{}")])
+                await getattr(tx, verb)([renewal])
+            report("accepted")
         except RingriftError as refused:
-            say(type(refused).__name__)
+            report(type(refused).__name__)
     async with store.begin() as tx:
-        ended = await tx.fail([Failure(job=mine.job, fence=mine.fence, error="late", pause=None)])
-    say("ended", *ended)
+        ended = await tx.fail([Failure(job=renewal.job, fence=renewal.fence, error="late", pause=None)])
+    report("ended", *ended)
 
 
 PARTS: dict[str, Callable[..., Awaitable[None]]] = {
@@ -100,38 +100,38 @@ async def play(part: str, path: str, *words: str) -> None:
 
 def make(path: str) -> None:
     """Open a store at the same moment as others do."""
-    say("ready")
-    listen()
+    report("ready")
+    wait_for_line()
     asyncio.run(play("append", path, "made", "0"))
 
 
 def visit(path: str) -> None:
-    """Open a store, and say what came of it."""
+    """Open a store, and report the result."""
     try:
         asyncio.run(play("look", path))
     except RingriftError as refused:
-        say(type(refused).__name__, refused)
+        report(type(refused).__name__, refused)
 
 
 def lead(path: str, holder: str) -> None:
-    """Be the coordinator until told otherwise."""
+    """Be the coordinator until a line arrives."""
     try:
         with only_coordinator(StoreSettings(path=path), holder):
-            say("held")
-            listen()
+            report("held")
+            wait_for_line()
     except RingriftError as refused:
-        say(type(refused).__name__, refused)
+        report(type(refused).__name__, refused)
 
 
 def hold(path: str) -> None:
-    """Hold the lock of all writers until told otherwise."""
+    """Hold the lock of all writers until a line arrives."""
     db = apsw.Connection(path)
     db.execute("BEGIN IMMEDIATE")
-    say("held")
-    listen()
+    report("held")
+    wait_for_line()
     db.execute("COMMIT")
     db.close()
-    say("freed")
+    report("freed")
 
 
 def age(path: str, version: str, mode: str) -> None:
@@ -140,7 +140,7 @@ def age(path: str, version: str, mode: str) -> None:
     db.pragma("journal_mode", mode)
     db.pragma("user_version", int(version))
     db.close()
-    say("aged")
+    report("aged")
 
 
 ALONE: dict[str, Callable[..., None]] = {"make": make, "visit": visit, "lead": lead, "hold": hold, "age": age}

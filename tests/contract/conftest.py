@@ -57,21 +57,21 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def other_mounts(tmp_path: Path) -> Callable[[str], list[str]]:
-    """Makes the beginning of a command line under which a process sees the mounts that it is told of."""
+    """Make the beginning of a command line under which a process sees the given mounts."""
     require("unshare", "--mount", "mount", "--bind", str(tmp_path), "/proc")
 
-    def told(mounts: str) -> list[str]:
+    def published(mounts: str) -> list[str]:
         folder = tmp_path / "proc"
         folder.mkdir()
         (folder / "mounts").write_text(mounts)
         script = 'mount --bind "$0" /proc && exec "$@"'
         return ["unshare", "--mount", "sh", "-c", script, str(folder)]
 
-    return told
+    return published
 
 
 def require(*line: str) -> None:
-    """Run a command that needs rights which not everybody has; without them the test is skipped, but not in CI."""
+    """Run a command that needs special privileges; without them the test is skipped, but not in CI."""
     try:
         subprocess.run(line, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as refused:

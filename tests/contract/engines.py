@@ -12,14 +12,14 @@ from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.settings import StoreSettings
 from ringrift.sim.disk import Disk
 from ringrift.store.open import open_store
-from ringrift.store.ports import Delivery, Held, JobRow, Lease, Put, Store, Wanted
+from ringrift.store.ports import Delivery, JobRequest, JobRow, Lease, Put, Renewal, Store
 
 T = TypeVar("T")
 STORY_SECONDS_MAX = 20.0
 EVERY_STATE = ("ready", "claimed", "done", "dead", "cancelled")
 
 
-class HandClock:
+class ManualClock:
     """A clock that stands still until a test moves it."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ def run(story: Awaitable[T]) -> T:
 
 
 class Door:
-    """Stands between the store and its COMMITs: counts them, and holds them back while it is shut."""
+    """A gate before the store's COMMITs: counts them, and holds them back while it is shut."""
 
     def __init__(self) -> None:
         self.opened = asyncio.Event()
@@ -56,7 +56,7 @@ class Door:
         self.commits = 0
 
     async def offload(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Run *call* here, a COMMIT only while the door is open."""
+        """Run *call* here, a COMMIT only while the gate is open."""
         if args == ("COMMIT",):
             await self.opened.wait()
             self.commits += 1
@@ -95,23 +95,23 @@ class Engine:
         return run(opened())
 
 
-def envelope(id: str, body: bytes = b"{}", name: str = "custom.said") -> Envelope:
+def envelope(id: str, body: bytes = b"{}", name: str = "custom.published") -> Envelope:
     """An event for the log."""
     return Envelope(id=id, name=name, body=body, time=7.0, node="n", source="s", correlation=id, trace=id)
 
 
-def wanted(id: str, **changes: Any) -> Wanted:
-    """A job to be enqueued, for its own key unless *changes* say otherwise."""
-    return Wanted(**{"id": id, "kind": "play", "variant": "hex8_2p", "key": f"key:{id}", "body": b"{}"} | changes)
+def new_job(id: str, **changes: Any) -> JobRequest:
+    """A job to be enqueued, for its own key unless *changes* set another."""
+    return JobRequest(**{"id": id, "kind": "play", "variant": "hex8_2p", "key": f"key:{id}", "body": b"{}"} | changes)
 
 
-def held(lease: Lease) -> Held:
-    """What the holder of *lease* presents."""
-    return Held(job=lease.job, fence=lease.fence)
+def renewal(lease: Lease) -> Renewal:
+    """The holder's renewal of *lease*."""
+    return Renewal(job=lease.job, fence=lease.fence)
 
 
 def delivery(reader: str, position: int, state: str = "parked", **changes: Any) -> Delivery:
-    """A delivery that went wrong."""
+    """A failed delivery."""
     usual = {"attempts": 1, "pause": 60.0, "error": "ValueError: no", "first": 1.0, "last": 1.0}
     return Delivery(**{"reader": reader, "position": position, "state": state} | usual | changes)
 
@@ -122,8 +122,8 @@ async def append(store: Store, *ids: str) -> Sequence[Envelope]:
         return await tx.append([envelope(id) for id in ids])
 
 
-async def enqueue(store: Store, *jobs: Wanted) -> Sequence[str]:
-    """Ask for *jobs*."""
+async def enqueue(store: Store, *jobs: JobRequest) -> Sequence[str]:
+    """Enqueue *jobs*."""
     async with store.begin() as tx:
         return await tx.enqueue(jobs)
 
@@ -135,7 +135,7 @@ async def claim(store: Store, holder: str = "n", limit: int = 1, kinds: Sequence
 
 
 async def logged(store: Store, after: int = 0) -> list[str]:
-    """The ids of all events in the log behind *after*."""
+    """The ids of all events in the log after *after*."""
     async with store.read() as view:
         return [e.id for e in await view.read(after, 10_000)]
 
@@ -156,4 +156,4 @@ async def put(store: Store, kind: str, id: str, body: bytes = b"x") -> None:
 async def recorded(store: Store, kind: str) -> list[str]:
     """The ids of all records of *kind*."""
     async with store.read() as view:
-        return [record.id for record in await view.scan(kind, "", 10_000)]
+        return list(await view.scan(kind, "", 10_000))

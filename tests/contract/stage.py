@@ -1,4 +1,4 @@
-"""Stage: where a test meets other processes, each of them playing a part of ``actor.py``."""
+"""Stage: starts and ends the other processes of a test, each of them running an action of ``actor.py``."""
 
 import subprocess
 import sys
@@ -17,28 +17,28 @@ class Actor:
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Its process id."""
         return self.process.pid
 
-    def hear(self) -> str:
-        """The next line it says; "" once it is gone."""
+    def read_line(self) -> str:
+        """The next line of its output; "" once it has ended."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
     def go(self) -> None:
-        """Let it go on."""
+        """Send it a line, so that it continues."""
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
     def rest(self) -> list[str]:
-        """All that it has still to say, until it is gone."""
-        said = list(iter(self.hear, ""))
+        """The rest of its output, until it has ended."""
+        lines = list(iter(self.read_line, ""))
         self.process.wait()
-        return said
+        return lines
 
     def kill(self) -> None:
-        """End it as the kernel would, and wait until it is gone."""
+        """Kill it with SIGKILL, and wait until it has ended."""
         self.process.kill()
         self.process.wait()
 
@@ -55,7 +55,7 @@ class Stage:
         return self._actors[-1]
 
     def clear(self) -> None:
-        """End everybody."""
+        """End all actors."""
         for actor in self._actors:
             with actor.process:
                 actor.process.kill()

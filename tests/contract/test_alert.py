@@ -1,87 +1,87 @@
-"""Alerts through a real delivery: each trouble is opened and closed exactly once, and no alert leads to another."""
+"""Alerts through a real delivery: each problem is opened and closed exactly once, and no alert leads to another."""
 
 from random import Random
 
 import msgspec
 
-from contract.engines import Engine, HandClock, delivery
-from ringrift.bus.delivery import Courier, Reader
-from ringrift.bus.scribe import Scribe
-from ringrift.cluster.alerts import CLOSED_MAX, KIND, Alert, closed_alerts, open_alerts
+from contract.engines import Engine, ManualClock, delivery
+from ringrift.bus.delivery import Deliverer, Reader
+from ringrift.bus.envelopes import EnvelopeFactory
+from ringrift.cluster.alerts import _ALERTS, _CLOSED_MAX, Alert, closed_alerts, open_alerts
 from ringrift.daemons.alert import SPEC, alert
 from ringrift.events import catalog, daemon, node
 from ringrift.events.alert import Cleared, Raised
 from ringrift.events.base import Envelope, Event
-from ringrift.events.letter import Changed
+from ringrift.events.delivery import Changed
 from ringrift.kernel.errors import Retry
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import BusSettings
-from ringrift.store.ports import Put, Store, Tx
+from ringrift.store.ports import Store, Tx
 
 LOST, BACK = node.Lost(node="n", seconds=15.0), node.Recovered(node="n")
 FAILED = daemon.Failed(daemon="fill", node="n", error="no", times=5, seconds=300.0)
 
 
 class Desk:
-    """A store with the daemon on it, which takes in what there is when it is told to."""
+    """A store with the daemon on it, which delivers all pending events on demand."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.clock = store, HandClock()
-        self.scribe = Scribe("here", self.clock, Ids(self.clock, Random(7)))
-        self.courier = Courier(store, self.clock, self.scribe, BusSettings().redelivery, batch=4)
+        self.store, self.clock = store, ManualClock()
+        self.envelopes = EnvelopeFactory("here", self.clock, Ids(self.clock, Random(7)))
+        self.deliverer = Deliverer(store, self.clock, self.envelopes, BusSettings().redelivery, batch=4)
         self.broken = False
 
     async def react(self, event: Event, envelope: Envelope, tx: Tx) -> None:
-        """Do what the daemon does, and perhaps fail behind it."""
-        await alert(event, envelope, tx, scribe=self.scribe)
+        """Do what the daemon does, and possibly fail after it."""
+        await alert(event, envelope, tx, envelopes=self.envelopes)
         if self.broken:
             raise Retry(after=0.0)
 
     @property
     def reader(self) -> Reader:
         """The daemon as a durable reader."""
-        return Reader(name="alert", wants=frozenset(event.name() for event in SPEC.on), react=self.react)
+        return Reader(name="alert", event_names=frozenset(event.name() for event in SPEC.on), react=self.react)
 
-    async def say(self, *events: Event, source: str = "somebody") -> None:
-        """Let *events* happen a second apart, and the daemon take in all of them and what follows."""
+    async def publish(self, *events: Event, source: str = "test") -> None:
+        """Publish *events* a second apart, and deliver all of them and all that follow to the daemon."""
         for event in events:
             self.clock.seconds += 1.0
             async with self.store.begin() as tx:
-                await tx.append([self.scribe.wrap(event, source=source)])
+                await tx.append([self.envelopes.make(event, source=source)])
         await self.take()
 
     async def take(self) -> int:
-        """Deliver until nothing is left: the place then."""
-        place = await self.courier.enrol(self.reader)
+        """Deliver until nothing is left; the position after that."""
+        position = await self.deliverer.register(self.reader)
         for _ in range(100):
-            new = await self.courier.take(self.reader, place)
-            if new == place:
-                return place
-            place = new
+            new = await self.deliverer.deliver_batch(self.reader, position)
+            if new == position:
+                return position
+            position = new
         raise AssertionError("it never comes to an end")
 
-    async def said(self) -> list[Event]:
-        """Every alert that was said to be raised or over."""
+    async def published(self) -> list[Event]:
+        """Every published event that an alert was raised or cleared."""
         async with self.store.read() as view:
-            found = await view.read(0, 1000, [Raised.name(), Cleared.name()])
-        return [catalog.decode(envelope.name, envelope.body) for envelope in found]
+            envelopes = await view.read(0, 1000, [Raised.name(), Cleared.name()])
+        return [catalog.decode(envelope.name, envelope.body) for envelope in envelopes]
 
     async def open(self) -> list[str]:
-        """The ids of what is open, with how often it was said."""
+        """The ids of the open alerts, with how often each was raised."""
         async with self.store.read() as view:
-            return [f"{one.id} {one.count}" for one in await open_alerts(view)]
+            return [f"{alert.id} {alert.count}" for alert in await open_alerts(view)]
 
 
-def test_trouble_opens_once_and_its_end_closes_once(engine: Engine) -> None:
-    """However often it is said, one alert is raised and one is over; between them it counts."""
+def test_a_problem_is_raised_once_and_cleared_once(engine: Engine) -> None:
+    """A problem that is reported several times is raised once and cleared once; the alert counts the reports."""
 
     async def story(store: Store) -> None:
         desk = Desk(store)
-        await desk.say(LOST, LOST, LOST)
+        await desk.publish(LOST, LOST, LOST)
         assert await desk.open() == ["node_lost:n 3"]
-        await desk.say(BACK, BACK, LOST, BACK)
+        await desk.publish(BACK, BACK, LOST, BACK)
 
-        assert [type(said).__name__ for said in await desk.said()] == ["Raised", "Cleared"] * 2
+        assert [type(event).__name__ for event in await desk.published()] == ["Raised", "Cleared"] * 2
         assert await desk.open() == []
         async with store.read() as view:
             [over] = await closed_alerts(view)
@@ -91,67 +91,67 @@ def test_trouble_opens_once_and_its_end_closes_once(engine: Engine) -> None:
 
 
 def test_a_failed_delivery_leaves_no_half_of_an_alert(engine: Engine) -> None:
-    """A reaction that is undone has neither written nor said anything; taken again it does both, once."""
+    """A reaction that is undone has neither written nor published anything; delivered again it does both, once."""
 
     async def story(store: Store) -> None:
         desk = Desk(store)
         desk.broken = True
-        await desk.say(LOST)
-        assert (await desk.open(), await desk.said()) == ([], [])
+        await desk.publish(LOST)
+        assert (await desk.open(), await desk.published()) == ([], [])
         desk.broken = False
         async with store.read() as view:
-            parked = await view.deliveries(("parked",), 10, "alert", 1)
-        await desk.courier.again(desk.reader, parked)
+            parked = await view.deliveries_at("alert", [1])
+        await desk.deliverer.redeliver(desk.reader, parked)
         await desk.take()
 
         assert await desk.open() == ["node_lost:n 1"]
-        assert len(await desk.said()) == 1
+        assert len(await desk.published()) == 1
 
     engine.run(story)
 
 
-def test_what_the_daemon_says_leads_to_nothing_more(engine: Engine) -> None:
-    """It reads its own words and leaves them: the log stops growing."""
+def test_alerts_lead_to_no_further_alerts(engine: Engine) -> None:
+    """The daemon reads its own events and ignores them: the log stops growing."""
 
     async def story(store: Store) -> None:
         desk = Desk(store)
-        await desk.say(LOST, FAILED)
+        await desk.publish(LOST, FAILED)
         before = store.position
         assert await desk.take() == before
 
         assert store.position == before
-        assert len(await desk.said()) == 2
+        assert len(await desk.published()) == 2
         async with store.read() as view:
-            told = await view.read(0, 10, [Raised.name()])
-        assert [(one.source, bool(one.cause)) for one in told] == [("alert", True)] * 2
+            envelopes = await view.read(0, 10, [Raised.name()])
+        assert [(envelope.source, bool(envelope.cause)) for envelope in envelopes] == [("alert", True)] * 2
 
     engine.run(story)
 
 
-def test_what_others_raise_and_clear_is_kept_and_not_repeated(engine: Engine) -> None:
-    """An alert of somebody else's is one alert and one event; whoever clears the whole clears its parts too."""
+def test_alerts_raised_and_cleared_by_others_are_recorded_and_not_repeated(engine: Engine) -> None:
+    """An alert of another source is one alert and one event; clearing an alert clears its parts too."""
 
     async def story(store: Store) -> None:
         desk = Desk(store)
         raised = [Raised(kind="disk", subject=subject, level="critical") for subject in ("n", "n/sda")]
-        await desk.say(*raised)
+        await desk.publish(*raised)
         assert await desk.open() == ["disk:n 1", "disk:n/sda 1"]
         cleared = Cleared(kind="disk", subject="n")
-        await desk.say(cleared)
+        await desk.publish(cleared)
 
         assert await desk.open() == []
-        assert await desk.said() == [*raised, cleared, Cleared(kind="disk", subject="n/sda")]
+        assert await desk.published() == [*raised, cleared, Cleared(kind="disk", subject="n/sda")]
 
     engine.run(story)
 
 
-def test_a_node_that_starts_again_has_failed_in_nothing(engine: Engine) -> None:
-    """Its daemons that were given up run again with it; those of others are as they were."""
+def test_a_restarted_node_has_no_failed_daemons(engine: Engine) -> None:
+    """The alerts of its failed daemons are cleared; those of other nodes stay."""
 
     async def story(store: Store) -> None:
         desk = Desk(store)
-        await desk.say(FAILED, msgspec.structs.replace(FAILED, node="n2"), LOST)
-        await desk.say(node.Joined(node="n", profile="full"))
+        await desk.publish(FAILED, msgspec.structs.replace(FAILED, node="n2"), LOST)
+        await desk.publish(node.Joined(node="n", profile="full"))
 
         assert await desk.open() == ["daemon:n2/fill 1"]
 
@@ -164,41 +164,39 @@ def test_dead_letters_are_one_alert_until_the_last_is_settled(engine: Engine) ->
     async def story(store: Store) -> None:
         desk = Desk(store)
 
-        async def letters(*states: str) -> None:
+        async def put_states(*states: str) -> None:
             async with store.begin() as tx:
-                await tx.park([delivery("r", number, state) for number, state in enumerate(states, 1)])
+                await tx.put_deliveries([delivery("r", number, state) for number, state in enumerate(states, 1)])
 
-        await letters("dead", "dead")
-        await desk.say(Changed(reader="r", positions=(1, 2), state="dead", error="no"))
-        assert await desk.open() == ["letter:r 2"]
-        await letters("done", "dead")
-        await desk.say(Changed(reader="r", positions=(1,), state="done"))
-        assert await desk.open() == ["letter:r 2"]
-        await letters("done", "discarded")
-        await desk.say(Changed(reader="r", positions=(2,), state="discarded"))
+        await put_states("dead", "dead")
+        await desk.publish(Changed(reader="r", positions=(1, 2), state="dead", error="no"))
+        assert await desk.open() == ["dead_letter:r 2"]
+        await put_states("done", "dead")
+        await desk.publish(Changed(reader="r", positions=(1,), state="done"))
+        assert await desk.open() == ["dead_letter:r 2"]
+        await put_states("done", "discarded")
+        await desk.publish(Changed(reader="r", positions=(2,), state="discarded"))
         assert await desk.open() == []
 
     engine.run(story)
 
 
-def test_only_so_many_that_are_over_are_kept(engine: Engine) -> None:
-    """The record does not grow: with each that is over, the one that has been over longest goes."""
+def test_the_number_of_cleared_alerts_is_limited(engine: Engine) -> None:
+    """The record does not grow: each cleared alert replaces the one that was cleared first."""
 
     async def story(store: Store) -> None:
         desk = Desk(store)
         old = [
             Alert(kind="old", subject=f"{number:04}", level="info", detail="", since=0.0, until=float(number))
-            for number in range(CLOSED_MAX)
+            for number in range(_CLOSED_MAX)
         ]
         async with store.begin() as tx:
-            await tx.put([
-                Put(kind=KIND, id=one.id, body=msgspec.json.encode(one), index={"state": "closed"}) for one in old
-            ])  # fmt: skip
+            await _ALERTS.put(tx, old)
 
-        await desk.say(LOST, BACK)
+        await desk.publish(LOST, BACK)
 
         async with store.read() as view:
-            found = await closed_alerts(view)
-        assert (len(found), found[0].id, found[-1].id) == (CLOSED_MAX, "node_lost:n", "old:0001")
+            envelopes = await closed_alerts(view)
+        assert (len(envelopes), envelopes[0].id, envelopes[-1].id) == (_CLOSED_MAX, "node_lost:n", "old:0001")
 
     engine.run(story)

@@ -1,4 +1,4 @@
-"""Blobs are named by what they hold, whole or absent, and never handed out damaged."""
+"""Blobs are named by their content, whole or absent, and never returned damaged."""
 
 import asyncio
 import hashlib
@@ -16,20 +16,20 @@ from ringrift.blobs.folder import FolderBlobs
 from ringrift.blobs.ports import CHUNK, Blobs
 from ringrift.kernel.errors import Corrupt, InvalidId, NoRoom, NoRoute
 from ringrift.sim.blobs import MemoryBlobs
-from waiting import wait_until
+from wait import wait_until
 
 DATA = b"some games"
 NAME = hashlib.sha256(DATA).hexdigest()
 
 
 class Shelf:
-    """Blobs, and a way to damage them behind their back."""
+    """A blob store, and a way to damage its blobs from outside."""
 
     def __init__(self, blobs: Blobs, folder: Path | None = None) -> None:
         self.blobs, self.folder = blobs, folder
 
     def damage(self, blob: str, data: bytes) -> None:
-        """Let *blob* hold *data*, which are not its own."""
+        """Replace the content of *blob* by *data*."""
         if isinstance(self.blobs, MemoryBlobs):
             self.blobs.files[blob] = data
         elif isinstance(self.blobs, FolderBlobs):
@@ -55,7 +55,7 @@ def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
 
 
 async def pieces(*datas: bytes) -> AsyncIterator[bytes]:
-    """*datas* as they come over a wire."""
+    """*datas* as they arrive over a network."""
     for data in datas:
         yield data
 
@@ -66,17 +66,17 @@ async def whole(blobs: Blobs, blob: str) -> bytes:
 
 
 def test_a_blob_is_named_by_its_bytes(shelf: Shelf) -> None:
-    """Putting returns the SHA-256 of each of the datas, and under that name they are read again, also the empty one."""
+    """Putting returns the SHA-256 of each of the datas, and each can be read under that name, also the empty one."""
     datas = [DATA, b"", bytes(range(256)) * 40]
 
     async def story() -> tuple[list[str], list[bytes]]:
         names = await shelf.blobs.put(datas)
         return list(names), [await whole(shelf.blobs, name) for name in names]
 
-    names, found = run(story())
+    names, result = run(story())
 
     assert names == [hashlib.sha256(data).hexdigest() for data in datas]
-    assert found == datas
+    assert result == datas
 
 
 def test_putting_again_changes_nothing(shelf: Shelf) -> None:
@@ -91,7 +91,7 @@ def test_putting_again_changes_nothing(shelf: Shelf) -> None:
 
 
 def test_a_written_blob_is_whole(shelf: Shelf) -> None:
-    """What arrives in pieces under its right name is there, with its size, and reads come in bounded chunks."""
+    """A blob that arrives in pieces under its right name is stored with its size, and is read in bounded chunks."""
     data = b"0123456789" * (CHUNK // 4)
     name = hashlib.sha256(data).hexdigest()
 
@@ -133,13 +133,13 @@ def test_wrong_bytes_do_not_harm_the_right_ones(shelf: Shelf) -> None:
 
 
 def test_a_blob_is_invisible_until_it_is_whole(shelf: Shelf) -> None:
-    """While its bytes arrive a blob is neither listed nor had nor readable; after the last one it is."""
-    seen: list[object] = []
+    """While its bytes arrive a blob is neither listed nor readable; after the last byte it is."""
+    visible: list[object] = []
 
     async def slowly() -> AsyncIterator[bytes]:
         for byte in DATA:
             yield bytes([byte])
-            seen.extend([*await shelf.blobs.names(), *await shelf.blobs.have([NAME])])
+            visible.extend([*await shelf.blobs.names(), *await shelf.blobs.have([NAME])])
             with pytest.raises(NoRoute):
                 await whole(shelf.blobs, NAME)
 
@@ -148,19 +148,19 @@ def test_a_blob_is_invisible_until_it_is_whole(shelf: Shelf) -> None:
         return list(await shelf.blobs.names())
 
     assert run(story()) == [NAME]
-    assert seen == []
+    assert visible == []
 
 
-@pytest.mark.parametrize("wrong", [ConnectionError("gone"), asyncio.CancelledError()], ids=["lost", "cancelled"])
-def test_a_transfer_that_breaks_leaves_nothing(shelf: Shelf, wrong: BaseException) -> None:
+@pytest.mark.parametrize("error", [ConnectionError("gone"), asyncio.CancelledError()], ids=["lost", "cancelled"])
+def test_a_transfer_that_breaks_leaves_nothing(shelf: Shelf, error: BaseException) -> None:
     """When the bytes stop coming, for whatever reason, nothing of the blob stays."""
 
     async def break_off() -> AsyncIterator[bytes]:
         yield DATA[:4]
-        raise wrong
+        raise error
 
     async def story() -> list[str]:
-        with pytest.raises(type(wrong)):
+        with pytest.raises(type(error)):
             await shelf.blobs.write(NAME, break_off())
         return list(await shelf.blobs.names())
 
@@ -169,8 +169,8 @@ def test_a_transfer_that_breaks_leaves_nothing(shelf: Shelf, wrong: BaseExceptio
 
 
 @pytest.mark.parametrize("damaged", [DATA[:-1], b"", b"S" + DATA[1:]], ids=["shorter", "empty", "flipped"])
-def test_a_damaged_blob_is_found_on_reading(shelf: Shelf, damaged: bytes) -> None:
-    """A blob whose bytes have changed is not handed out but reported, and set aside so that it is here no more."""
+def test_a_damaged_blob_is_detected_on_reading(shelf: Shelf, damaged: bytes) -> None:
+    """A blob whose bytes have changed is not returned but reported, and set aside so that it is no longer listed."""
 
     async def story() -> tuple[list[str], frozenset[str]]:
         await shelf.blobs.put([DATA])
@@ -185,7 +185,7 @@ def test_a_damaged_blob_is_found_on_reading(shelf: Shelf, damaged: bytes) -> Non
     assert run(story()) == ([], frozenset())
 
 
-def test_a_damaged_file_is_kept_for_looking_at(tmp_path: Path) -> None:
+def test_a_damaged_file_is_kept_for_inspection(tmp_path: Path) -> None:
     """A damaged file is moved out of service, not destroyed."""
     blobs = FolderBlobs(tmp_path)
 
@@ -202,7 +202,7 @@ def test_a_damaged_file_is_kept_for_looking_at(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("again", ["put", "write"])
 def test_a_good_copy_replaces_a_damaged_one(shelf: Shelf, again: str) -> None:
-    """Who stores the right bytes over damaged ones has them on stable storage, as the name that is returned says."""
+    """Storing the right bytes over damaged ones puts them on stable storage before the name is returned."""
 
     async def story() -> bytes:
         await shelf.blobs.put([DATA])
@@ -216,28 +216,28 @@ def test_a_good_copy_replaces_a_damaged_one(shelf: Shelf, again: str) -> None:
     assert run(story()) == DATA
 
 
-def test_scrubbing_finds_every_damaged_blob(shelf: Shelf) -> None:
-    """Scrubbing in steps looks at every blob once, reports the damaged ones and sets them aside."""
+def test_scrubbing_detects_every_damaged_blob(shelf: Shelf) -> None:
+    """Scrubbing in steps reads every blob once, reports the damaged ones and sets them aside."""
     datas = [str(number).encode() for number in range(7)]
 
     async def story() -> tuple[list[str], int, list[str], list[str]]:
         names = sorted(await shelf.blobs.put(datas))
         for name in (names[0], names[3], names[6]):
             shelf.damage(name, b"damaged")
-        found, steps, place = [], 0, ""
-        while steps == 0 or place:
-            corrupt, place = await shelf.blobs.scrub(place, 3)
-            found, steps = [*found, *corrupt], steps + 1
-        return found, steps, names, list(await shelf.blobs.names())
+        result, steps, position = [], 0, ""
+        while steps == 0 or position:
+            corrupt, position = await shelf.blobs.scrub(position, 3)
+            result, steps = [*result, *corrupt], steps + 1
+        return result, steps, names, list(await shelf.blobs.names())
 
-    found, steps, names, left = run(story())
+    result, steps, names, left = run(story())
 
-    assert (found, steps) == ([names[0], names[3], names[6]], 3)
+    assert (result, steps) == ([names[0], names[3], names[6]], 3)
     assert left == [names[1], names[2], names[4], names[5]]
 
 
-def test_what_is_absent_has_no_route(shelf: Shelf) -> None:
-    """Reading a blob that is not here says so by its name; asking what is here leaves it out."""
+def test_reading_an_absent_blob_is_refused_by_name(shelf: Shelf) -> None:
+    """Reading an absent blob raises an error that names it; a query for present blobs leaves it out."""
 
     async def story() -> tuple[str, frozenset[str]]:
         await shelf.blobs.put([b"other"])
@@ -255,7 +255,7 @@ def test_what_is_absent_has_no_route(shelf: Shelf) -> None:
 )
 @pytest.mark.parametrize("verb", ["read", "write", "have"])
 def test_a_name_that_is_no_hash_is_refused(shelf: Shelf, verb: str, name: str) -> None:
-    """Nothing but 64 small hexadecimal digits is taken as a name, and nothing is touched for another."""
+    """Only 64 lower-case hexadecimal digits are accepted as a name; any other name is refused and nothing changes."""
     uses: dict[str, Callable[[], Awaitable[object]]] = {
         "read": lambda: whole(shelf.blobs, name),
         "write": lambda: shelf.blobs.write(name, pieces(DATA)),
@@ -272,7 +272,7 @@ def test_a_name_that_is_no_hash_is_refused(shelf: Shelf, verb: str, name: str) -
 
 
 def test_blobs_outlive_the_object(tmp_path: Path) -> None:
-    """Another object over the same folder finds what was put, and an absent folder is an empty one."""
+    """Another object over the same folder reads the blobs that were put, and an absent folder is an empty one."""
 
     async def story() -> tuple[list[str], bytes]:
         assert list(await FolderBlobs(tmp_path / "none").names()) == []
@@ -284,8 +284,8 @@ def test_blobs_outlive_the_object(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["put", "write"])
-def test_a_full_disk_is_told_and_nothing_is_kept(small_disk: Path, verb: str) -> None:
-    """Without room a blob is refused, no piece of it stays, and a smaller one is taken."""
+def test_a_full_disk_is_reported_and_leaves_no_partial_blob(small_disk: Path, verb: str) -> None:
+    """Without room a blob is refused, no piece of it stays, and a smaller one is stored."""
     blobs = FolderBlobs(small_disk / "blobs")
     great = bytes(2_000_000)
     name = hashlib.sha256(great).hexdigest()
@@ -312,7 +312,7 @@ def test_a_disk_without_room_for_files_is_full_too(small_disk: Path) -> None:
 
 
 class Turnstile(ThreadPoolExecutor):
-    """A pool whose calls, once begun, wait until they are let through."""
+    """A thread pool whose calls, once begun, wait until they are let through."""
 
     def __init__(self) -> None:
         super().__init__(max_workers=2)

@@ -1,4 +1,4 @@
-"""The router: what is published is durable when it returns, refused whole or kept whole, and seen live in order."""
+"""The router: a published event is durable when publish returns, is stored whole or refused, and is views in order."""
 
 import asyncio
 import re
@@ -8,24 +8,27 @@ from typing import Any
 
 import pytest
 
-from contract.engines import Engine, HandClock, envelope, logged
+from contract.engines import Engine, ManualClock, envelope, logged
 from ringrift.bus.delivery import Reader
+from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.bus.router import Router
-from ringrift.bus.scribe import Scribe
 from ringrift.events import catalog, data, training
 from ringrift.events.base import Envelope, Event
 from ringrift.events.edge import SIZE_MAX
 from ringrift.kernel.errors import IdConflict, InputError, InvalidId, InvalidPayload, TooLarge
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import BusSettings
+from ringrift.store.follow import follow
 from ringrift.store.ports import Put, Store, Tx
-from waiting import wait_until
+from wait import wait_until
 
 
 def router(store: Store, **bus: Any) -> Router:
     """The router of one node."""
-    clock = HandClock()
-    return Router(store, clock, Scribe("n1", clock, Ids(clock, Random(7))), BusSettings(**{"poll_seconds": 0.01} | bus))
+    clock = ManualClock()
+    return Router(
+        store, clock, EnvelopeFactory("n1", clock, Ids(clock, Random(7))), BusSettings(**{"poll_seconds": 0.01} | bus)
+    )
 
 
 def lost(blob: str) -> data.Lost:
@@ -39,8 +42,8 @@ def finished(**changes: Any) -> training.Finished:
 
 
 def names(envelopes: Sequence[Envelope]) -> list[str]:
-    """Which blobs the events in *envelopes* are about."""
-    events = [catalog.decode(one.name, one.body) for one in envelopes]
+    """The blobs that the events in *envelopes* are about."""
+    events = [catalog.decode(envelope.name, envelope.body) for envelope in envelopes]
     return [event.blob for event in events if isinstance(event, data.Lost)]
 
 
@@ -48,21 +51,21 @@ def test_a_published_event_is_in_the_log(engine: Engine) -> None:
     """Publishing returns the envelope as the log has it: position, node, source, and a trace of its own."""
 
     async def story(store: Store) -> tuple[Envelope, Sequence[Envelope]]:
-        told = await router(store).publish(lost("a"), source="test")
+        published = await router(store).publish(lost("a"), source="test")
         async with store.read() as view:
-            return told, await view.read(0, 9)
+            return published, await view.read(0, 9)
 
-    told, found = engine.run(story)
+    published, result = engine.run(story)
 
-    assert list(found) == [told]
-    assert catalog.decode(told.name, told.body) == lost("a")
-    assert (told.node, told.source, told.cause) == ("n1", "test", "")
-    assert told.correlation == told.id
-    assert re.fullmatch("[0-9a-f]{32}", told.trace)
+    assert list(result) == [published]
+    assert catalog.decode(published.name, published.body) == lost("a")
+    assert (published.node, published.source, published.cause) == ("n1", "test", "")
+    assert published.correlation == published.id
+    assert re.fullmatch("[0-9a-f]{32}", published.trace)
 
 
 def test_publishing_again_under_one_id_is_once(engine: Engine) -> None:
-    """The same id and body return the first envelope; another body is refused, and the first one stands."""
+    """The same id and body return the first envelope; another body is refused, and the first one stays."""
 
     async def story(store: Store) -> tuple[bool, list[str]]:
         bus = router(store)
@@ -77,8 +80,8 @@ def test_publishing_again_under_one_id_is_once(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("id", ["", "a b", "a\r\nb", "x" * 65, "ü", "a/b"])
-def test_an_id_that_is_none_is_refused(engine: Engine, id: str) -> None:
-    """An id with other characters or another length than ours is refused, and nothing is appended."""
+def test_a_malformed_id_is_refused(engine: Engine, id: str) -> None:
+    """An id with other characters or another length is refused, and nothing is appended."""
 
     async def story(store: Store) -> list[str]:
         with pytest.raises(InvalidId):
@@ -89,12 +92,12 @@ def test_an_id_that_is_none_is_refused(engine: Engine, id: str) -> None:
 
 
 def test_many_events_keep_their_order(engine: Engine) -> None:
-    """Events that are published together stand in the log together, in their order."""
+    """Events that are published together are adjacent in the log, in their order."""
 
     async def story(store: Store) -> tuple[list[int], list[str]]:
-        told = await router(store).publish_many([lost(blob) for blob in "cab"])
+        published = await router(store).publish_many([lost(blob) for blob in "cab"])
         async with store.read() as view:
-            return [one.position for one in told], names(await view.read(0, 9))
+            return [envelope.position for envelope in published], names(await view.read(0, 9))
 
     positions, blobs = engine.run(story)
 
@@ -113,23 +116,23 @@ BAD: dict[str, tuple[Event, type[InputError]]] = {
 
 
 async def publish(bus: Router, event: Event) -> object:
-    """Through the door for one."""
+    """Publish one event."""
     return await bus.publish(event)
 
 
 async def publish_many(bus: Router, event: Event) -> object:
-    """Between two good ones, through the door for many."""
+    """Publish it between two valid ones, as one batch."""
     return await bus.publish_many([lost("a"), event, lost("b")])
 
 
 async def post(bus: Router, event: Event) -> object:
-    """Through the door for threads."""
+    """Publish from a thread."""
     return await asyncio.to_thread(lambda: bus.post(event).result(10))
 
 
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.parametrize("door", [publish, publish_many, post])
-def test_what_has_no_bytes_is_refused(
+def test_an_event_that_cannot_be_encoded_is_refused(
     engine: Engine, door: Callable[[Router, Event], Awaitable[object]], case: str
 ) -> None:
     """An event that JSON cannot carry, or that is too large, is refused by a typed error and nothing is appended."""
@@ -143,7 +146,7 @@ def test_what_has_no_bytes_is_refused(
     assert engine.run(story) == []
 
 
-def test_an_event_of_just_the_greatest_size_is_taken(engine: Engine) -> None:
+def test_an_event_of_the_greatest_size_is_accepted(engine: Engine) -> None:
     """The limit itself is still allowed."""
     room = SIZE_MAX - len(catalog.encode(lost("")))
 
@@ -154,60 +157,62 @@ def test_an_event_of_just_the_greatest_size_is_taken(engine: Engine) -> None:
 
 
 def test_threads_have_a_door_of_their_own(engine: Engine) -> None:
-    """What threads post is accepted at once, and their future is done when it is durable."""
+    """A thread's post is accepted at once, and its future is done when the event is durable."""
 
     async def story(store: Store) -> tuple[set[str], list[str]]:
         bus = router(store)
 
         def many(thread: int) -> list[Envelope]:
-            return [future.result(10) for future in [bus.post(lost(f"{thread}-{number}")) for number in range(10)]]
+            futures = [bus.post(lost(f"{thread}-{number}")) for number in range(10)]
+            return [future.result(10) for future in futures]
 
-        told = await asyncio.gather(*(asyncio.to_thread(many, thread) for thread in range(4)))
-        return {one.id for envelopes in told for one in envelopes}, await logged(store)
+        published = await asyncio.gather(*(asyncio.to_thread(many, thread) for thread in range(4)))
+        return {envelope.id for envelopes in published for envelope in envelopes}, await logged(store)
 
-    told, there = engine.run(story)
+    published, there = engine.run(story)
 
     assert len(there) == 40
-    assert told == set(there)
+    assert published == set(there)
 
 
 async def take(stream: AsyncIterator[Envelope], count: int) -> list[Envelope]:
-    """The next *count* of a stream."""
+    """The next *count* events of a stream."""
     return [await anext(stream) for _ in range(count)]
 
 
-def test_a_live_view_begins_now_or_where_it_is_told(engine: Engine) -> None:
-    """A live view shows what becomes durable from now on, or from a position on, and only the names it wants."""
+def test_a_live_view_begins_now_or_at_a_position(engine: Engine) -> None:
+    """A live view yields events that become durable from now on, or from a position on, and only of its names."""
 
     async def story(store: Store) -> list[list[str]]:
         bus = router(store, batch=2)
         early = await bus.publish_many([lost(blob) for blob in "abc"])
-        streams = [bus.live(), bus.live(after=0), bus.live((data.Lost.name(),), after=early[1].position)]
+        lost_only = follow(store, early[1].position, names=(data.Lost.name(),), page=2)
+        streams = [follow(store, store.position, page=2), follow(store, 0, page=2), lost_only]
         looking = [asyncio.create_task(take(stream, count)) for stream, count in zip(streams, (3, 6, 3), strict=True)]
         await asyncio.sleep(0)
         await bus.publish_many([lost("d"), finished(), lost("e")])
-        found = [names(await look) for look in looking]
+        result = [names(await look) for look in looking]
         for stream in streams:
-            await stream.aclose()  # type: ignore[attr-defined]  # it is an async generator
-        return found
+            await stream.aclose()
+        return result
 
     assert engine.run(story) == [["d", "e"], ["a", "b", "c", "d", "e"], ["c", "d", "e"]]
 
 
-def test_a_slow_view_holds_nobody_up(engine: Engine) -> None:
-    """A view that is not looked at keeps neither publishers nor other views waiting, and misses nothing."""
+def test_a_slow_view_delays_no_publisher_and_no_other_view(engine: Engine) -> None:
+    """A view that is not read delays neither publishers nor other views, and misses nothing."""
 
     async def story(store: Store) -> tuple[list[str], list[str]]:
         bus = router(store, batch=3)
-        slow, fast = bus.live(after=0), bus.live(after=0)
+        slow, fast = follow(store, 0, page=3), follow(store, 0, page=3)
         await bus.publish(lost("0"))
         first = await take(slow, 1)
         for number in range(1, 20):
             await bus.publish(lost(str(number)))
-        seen = names(await take(fast, 20)), names([*first, *await take(slow, 19)])
+        views = names(await take(fast, 20)), names([*first, *await take(slow, 19)])
         for stream in (slow, fast):
-            await stream.aclose()  # type: ignore[attr-defined]  # it is an async generator
-        return seen
+            await stream.aclose()
+        return views
 
     fast, slow = engine.run(story)
 
@@ -215,27 +220,27 @@ def test_a_slow_view_holds_nobody_up(engine: Engine) -> None:
 
 
 class Served:
-    """A reader that writes down what it got, and may hold its role or not."""
+    """A reader that records its events, and may hold its role or not."""
 
     def __init__(self) -> None:
         self.got: list[str] = []
         self.holds, self.progress = True, 0
-        self.reader = Reader(name="served", wants=frozenset({data.Lost.name()}), react=self.react)
+        self.reader = Reader(name="served", event_names=frozenset({data.Lost.name()}), react=self.react)
 
     async def react(self, event: Event, envelope: Envelope, tx: Tx) -> None:
-        """Write it down here, where it stays, and in the transaction, where it may vanish again."""
+        """Record the event here, where it stays, and in the transaction, where it may be undone."""
         assert isinstance(event, data.Lost)
         self.got.append(event.blob)
         before = (await tx.get("got", [event.blob])).get(event.blob, b"")
         await tx.put([Put(kind="got", id=event.blob, body=before + b"I")])
 
     def alive(self) -> None:
-        """Count the signs of life."""
+        """Count the progress reports."""
         self.progress += 1
 
 
-def test_a_served_reader_gets_what_was_and_what_comes(engine: Engine) -> None:
-    """Serving starts at the reader's place, goes on with what is published, and shows progress while it waits."""
+def test_a_served_reader_gets_past_and_new_events(engine: Engine) -> None:
+    """Serving starts at the reader's position, continues with new events, and reports progress while it waits."""
 
     async def story(store: Store) -> tuple[list[str], bool, dict[str, int], int]:
         bus, served = router(store, batch=2), Served()
@@ -249,16 +254,16 @@ def test_a_served_reader_gets_what_was_and_what_comes(engine: Engine) -> None:
         serving.cancel()
         await asyncio.wait((serving,))
         async with store.read() as view:
-            return served.got, serving.cancelled(), dict(await view.places()), last.position
+            return served.got, serving.cancelled(), dict(await view.positions()), last.position
 
-    got, cancelled, places, last = engine.run(story)
+    got, cancelled, positions, last = engine.run(story)
 
     assert got == ["a", "b", "c", "d"]
-    assert (cancelled, places) == (True, {"served": last})
+    assert (cancelled, positions) == (True, {"served": last})
 
 
 def test_a_reader_without_its_role_waits(engine: Engine) -> None:
-    """While the role is elsewhere nothing is delivered; when it comes back, everything is, once."""
+    """While another node holds the role nothing is delivered; when it returns, every event is, once."""
 
     async def story(store: Store) -> tuple[list[str], list[str]]:
         bus, served = router(store), Served()
@@ -276,8 +281,8 @@ def test_a_reader_without_its_role_waits(engine: Engine) -> None:
     assert engine.run(story) == ([], ["a", "b"])
 
 
-def test_an_overtaken_reader_goes_on_from_its_new_place(engine: Engine) -> None:
-    """When somebody else moved the reader, serving goes on behind that, and nothing has its effect twice."""
+def test_an_overtaken_reader_continues_from_its_new_position(engine: Engine) -> None:
+    """When another process has moved the reader, serving continues after that position, and no effect happens twice."""
 
     async def story(store: Store) -> dict[str, bytes]:
         bus, served = router(store), Served()

@@ -1,4 +1,4 @@
-"""Compaction drops what nobody needs any more, and nothing else."""
+"""Compaction drops events that no reader needs any more, and nothing else."""
 
 from contract.engines import Engine, append, delivery, logged
 from ringrift.store.ports import Store
@@ -13,7 +13,7 @@ async def compact(store: Store, keep: int = 1, limit: int = 1000) -> int:
 
 
 def test_compaction_keeps_the_last_events(engine: Engine) -> None:
-    """What is kept are the last *keep* events, and one call drops no more than its limit, oldest first."""
+    """The last *keep* events stay, and one call drops no more than its limit, oldest first."""
 
     async def story(store: Store) -> tuple[int, list[str], int, list[str]]:
         await append(store, *TEN)
@@ -25,38 +25,40 @@ def test_compaction_keeps_the_last_events(engine: Engine) -> None:
 
 
 def test_compaction_never_passes_a_durable_reader(engine: Engine) -> None:
-    """What the slowest reader has not taken in stays, whatever the others have."""
+    """Events after the slowest reader's position stay, wherever the other readers are."""
 
     async def story(store: Store) -> tuple[int, list[str]]:
-        told = await append(store, *TEN)
+        published = await append(store, *TEN)
         async with store.begin() as tx:
-            await tx.enrol("fast", told[9].position)
-            await tx.enrol("slow", told[2].position)
+            await tx.register_reader("fast", published[9].position)
+            await tx.register_reader("slow", published[2].position)
         return await compact(store), await logged(store)
 
     assert engine.run(story) == (3, TEN[3:])
 
 
-def test_compaction_keeps_what_a_reader_has_not_seen_at_all(engine: Engine) -> None:
-    """A reader that has taken nothing in holds the whole log."""
+def test_compaction_keeps_the_whole_log_for_a_new_reader(engine: Engine) -> None:
+    """A reader at position 0 keeps the whole log."""
 
     async def story(store: Store) -> tuple[int, list[str]]:
         await append(store, *TEN)
         async with store.begin() as tx:
-            await tx.enrol("new", 0)
+            await tx.register_reader("new", 0)
         return await compact(store), await logged(store)
 
     assert engine.run(story) == (0, TEN)
 
 
 def test_compaction_keeps_the_events_of_unsettled_deliveries(engine: Engine) -> None:
-    """Parked and dead deliveries keep their events for another try; done and discarded ones do not."""
+    """Parked and dead deliveries keep their events for a retry; done and discarded ones do not."""
 
     async def story(store: Store) -> list[str]:
-        told = await append(store, *TEN)
+        published = await append(store, *TEN)
         states = ("parked", "dead", "done", "discarded")
         async with store.begin() as tx:
-            await tx.park([delivery("r", e.position, state) for e, state in zip(told, states, strict=False)])
+            await tx.put_deliveries(
+                [delivery("r", e.position, state) for e, state in zip(published, states, strict=False)]
+            )
         await compact(store)
         return await logged(store)
 
@@ -64,17 +66,17 @@ def test_compaction_keeps_the_events_of_unsettled_deliveries(engine: Engine) -> 
 
 
 def test_positions_never_repeat(engine: Engine) -> None:
-    """The newest event is never dropped, so that a position is not given twice, also after reopening."""
+    """The newest event is never dropped, so that no position is used twice, also after reopening."""
 
     async def first(store: Store) -> int:
-        told = await append(store, *TEN)
+        published = await append(store, *TEN)
         assert await compact(store, keep=0) == 9
-        return told[-1].position
+        return published[-1].position
 
     async def second(store: Store) -> int:
         assert await compact(store, keep=0) == 0
-        [told] = await append(store, "later")
-        return told.position
+        [published] = await append(store, "later")
+        return published.position
 
     last = engine.run(first)
 
@@ -82,22 +84,24 @@ def test_positions_never_repeat(engine: Engine) -> None:
 
 
 def test_an_empty_log_has_nothing_to_drop(engine: Engine) -> None:
-    """Compacting an empty log drops nothing and breaks nothing."""
+    """Compacting an empty log drops nothing and raises nothing."""
     assert engine.run(compact) == 0
 
 
 def test_settled_deliveries_go_with_their_events(engine: Engine) -> None:
-    """A delivery that was done or discarded is forgotten once its event is gone; unsettled ones are never."""
+    """A done or discarded delivery is dropped once its event is; unsettled ones never are."""
 
     async def story(store: Store) -> list[str]:
-        told = await append(store, *TEN)
+        published = await append(store, *TEN)
         states = ("done", "discarded", "done", "dead")
         async with store.begin() as tx:
-            await tx.park([delivery("r", e.position, state) for e, state in zip(told, states, strict=False)])
+            await tx.put_deliveries(
+                [delivery("r", e.position, state) for e, state in zip(published, states, strict=False)]
+            )
         await compact(store, keep=8)
         await compact(store, keep=1)
         async with store.read() as view:
-            return [one.state for one in await view.deliveries(("done", "discarded", "dead", "parked"), 10)]
+            return [row.state for row in await view.deliveries(("done", "discarded", "dead", "parked"), 10)]
 
     assert engine.run(story) == ["dead"]
 

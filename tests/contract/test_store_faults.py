@@ -1,4 +1,4 @@
-"""Faults below the store become errors of ours, change nothing they should not, and no driver's error leaks."""
+"""Faults below the store become our own errors, change nothing else, and no driver's error leaks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ def disk_of(engine: Engine) -> Disk:
 
 def fill(disk: Disk, pages: int = 0) -> None:
     """Leave room for no more than *pages*."""
-    # The growth that is refused is measured against all files, so this is exact.
+    # The refused growth is measured against all files, so this is exact.
     disk.room = sum(len(image.content) for image in disk._images.values()) + pages * PAGE
 
 
@@ -40,8 +40,8 @@ async def write(store: Store) -> object:
 
 
 @pytest.mark.parametrize("use", [write, logged])
-def test_a_closed_store_says_so(engine: Engine, use: Callable[[Store], Awaitable[object]]) -> None:
-    """Whoever writes to or reads from a store that has been closed gets our error, not the driver's."""
+def test_a_closed_store_raises_its_own_error(engine: Engine, use: Callable[[Store], Awaitable[object]]) -> None:
+    """Writing to or reading from a closed store raises our error, not the driver's."""
 
     async def story() -> None:
         async with engine.open() as store:
@@ -53,7 +53,7 @@ def test_a_closed_store_says_so(engine: Engine, use: Callable[[Store], Awaitable
         run(story())
 
 
-def test_a_read_in_flight_at_closing_is_answered(on_file: Engine) -> None:
+def test_a_read_in_flight_at_closing_ends_with_an_answer_or_our_error(on_file: Engine) -> None:
     """A view that is open when the store closes ends with an answer or with our error."""
 
     async def story() -> list[str]:
@@ -75,7 +75,7 @@ def test_a_read_in_flight_at_closing_is_answered(on_file: Engine) -> None:
     ids=["other file", "damaged header", "folder"],
 )
 def test_a_file_that_is_no_store_is_refused(on_file: Engine, content: bytes | None) -> None:
-    """A path that holds something else, or a folder, is refused with our error and left as it was."""
+    """A path that holds something else, or a folder, is refused with our error and left unchanged."""
     on_file.path.parent.mkdir()
     if content is None:
         on_file.path.mkdir()
@@ -90,7 +90,7 @@ def test_a_file_that_is_no_store_is_refused(on_file: Engine, content: bytes | No
 
 
 def test_a_damaged_page_is_reported_to_readers(on_file: Engine) -> None:
-    """A reader who meets a damaged page gets our error with the path."""
+    """Reading a damaged page raises our error with the path."""
 
     async def write_much(store: Store) -> None:
         await append(store, *(str(number) for number in range(2000)))
@@ -107,7 +107,7 @@ def test_a_damaged_page_is_reported_to_readers(on_file: Engine) -> None:
 
 
 def test_a_file_that_vanished_is_reported_to_readers(on_file: Engine) -> None:
-    """A reader who cannot open the file any more gets our error."""
+    """Reading from a file that cannot be opened any more raises our error."""
 
     async def story(store: Store) -> None:
         await append(store, "a")
@@ -145,7 +145,7 @@ def test_a_reader_that_is_cancelled_is_just_cancelled(on_file: Engine, times: in
 
 
 def test_a_full_disk_refuses_and_recovers(on_lossy: Engine) -> None:
-    """Without room for its COMMIT a transaction is refused and nothing changed; with room, writing goes on."""
+    """Without room for its COMMIT a transaction is refused and nothing changes; with room, writing continues."""
     disk = disk_of(on_lossy)
 
     async def story(store: Store) -> tuple[list[str], list[str]]:
@@ -164,18 +164,18 @@ def test_a_full_disk_refuses_and_recovers(on_lossy: Engine) -> None:
 
 
 async def recorded_k(store: Store) -> list[str]:
-    """What is recorded."""
+    """The recorded ids."""
     return await recorded(store, "k")
 
 
 def test_a_disk_that_fills_up_inside_a_body_refuses_the_group(on_lossy: Engine) -> None:
-    """When a body itself runs out of room, all whose work went with it are told that there is no room."""
+    """When a body itself runs out of room, all transactions of its group are refused for lack of room."""
     disk = disk_of(on_lossy)
 
     async def story(store: Store) -> tuple[list[type], list[str]]:
         await put(store, "k", "before")
         fill(disk, pages=20)
-        # The second is greater than SQLite's cache, so that it spills to the disk before its COMMIT.
+        # The second is larger than SQLite's cache, so that it spills to the disk before its COMMIT.
         writes = [put(store, "k", "small"), put(store, "k", "great", b"x" * 12_000_000)]
         answers = await asyncio.gather(*writes, return_exceptions=True)
         disk.room = None
@@ -189,7 +189,7 @@ def test_a_disk_that_fills_up_inside_a_body_refuses_the_group(on_lossy: Engine) 
 
 
 def test_a_real_full_disk_refuses_and_recovers(small_disk: Path) -> None:
-    """On a real disk without room a transaction is refused, reads go on, and writing does once room is made."""
+    """On a real disk without room a transaction is refused, reads continue, and writes too once there is room."""
     engine = Engine(small_disk / "home" / "store.db")
     filler = small_disk / "filler"
 
@@ -207,7 +207,7 @@ def test_a_real_full_disk_refuses_and_recovers(small_disk: Path) -> None:
 
 
 def test_a_failed_sync_stops_the_store(on_lossy: Engine) -> None:
-    """When the disk cannot say what it holds, everybody in the group is told, and no further work is taken."""
+    """When a sync fails, all transactions of the group raise the error, and no further work is accepted."""
     disk = disk_of(on_lossy)
 
     async def story(store: Store) -> tuple[int, list[type]]:
@@ -228,7 +228,7 @@ def test_a_failed_sync_stops_the_store(on_lossy: Engine) -> None:
     assert on_lossy.run(logged) == ["a"]
 
 
-def test_who_waits_when_the_store_stops_is_told(on_lossy: Engine) -> None:
+def test_transactions_waiting_when_the_store_stops_are_refused(on_lossy: Engine) -> None:
     """Transactions that are queued behind a COMMIT that fails end with our error instead of waiting for ever."""
     disk = disk_of(on_lossy)
 
@@ -249,13 +249,13 @@ def test_who_waits_when_the_store_stops_is_told(on_lossy: Engine) -> None:
 
 
 def test_a_value_that_cannot_be_stored_is_no_reason_to_stop(engine: Engine) -> None:
-    """A value that breaks a rule of the schema is refused as such, alone, and not as if the store were gone."""
+    """A value that breaks a rule of the schema is refused as such, alone, and not as if the store had stopped."""
 
     async def story(store: Store) -> tuple[bool, list[str]]:
         async def park() -> None:
             async with store.begin() as tx:
                 await tx.append([envelope("with-it")])
-                await tx.park([delivery("reader", 1, "no such state")])
+                await tx.put_deliveries([delivery("reader", 1, "no such state")])
 
         with pytest.raises(StoreError) as refused:
             await park()
@@ -265,8 +265,8 @@ def test_a_value_that_cannot_be_stored_is_no_reason_to_stop(engine: Engine) -> N
     assert engine.run(story) == (False, ["a"])
 
 
-def test_a_store_without_power_says_so(on_lossy: Engine) -> None:
-    """After the power went the old store object answers with our error, and closes quietly."""
+def test_a_store_after_a_power_cut_raises_its_own_error(on_lossy: Engine) -> None:
+    """After a power cut the old store object raises our error, and closes without one."""
     disk = disk_of(on_lossy)
 
     async def story(store: Store) -> None:

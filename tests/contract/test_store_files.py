@@ -1,4 +1,4 @@
-"""The file below a store: which schema it has, where it may lie, and who may read it."""
+"""The file below a store: its schema, where it may lie, and which users may read it."""
 
 import hashlib
 import shutil
@@ -10,10 +10,10 @@ import pytest
 
 from contract.engines import Engine, append, logged
 from contract.stage import Stage
-from ringrift.kernel.errors import SchemaTooNew
+from ringrift.kernel.errors import SchemaTooNew, SchemaTooOld
 from ringrift.store.ports import Store
-from ringrift.store.sqlite.connect import MIGRATIONS, connect
-from ringrift.store.sqlite.files import NETWORK_FILESYSTEMS, filesystem
+from ringrift.store.sqlite.connect import _SCHEMA_FIRST, _SCHEMA_LAST, connect
+from ringrift.store.sqlite.files import _NETWORK_FILESYSTEMS, _filesystem
 
 
 def schema(engine: Engine) -> tuple[int, list[tuple[str, str, str]]]:
@@ -21,10 +21,10 @@ def schema(engine: Engine) -> tuple[int, list[tuple[str, str, str]]]:
     db = apsw.Connection(str(engine.path), vfs=engine.disk.name if engine.disk else None)
     if engine.disk is not None:
         db.pragma("locking_mode", "exclusive")
-    found = list(db.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_schema ORDER BY type, name"))
+    result = list(db.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_schema ORDER BY type, name"))
     version = db.pragma("user_version")
     db.close()
-    return version, found
+    return version, result
 
 
 async def nothing(store: Store) -> None:
@@ -32,7 +32,7 @@ async def nothing(store: Store) -> None:
 
 
 def digest(path: Path) -> str:
-    """What the file holds."""
+    """The digest of the file's content."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -45,10 +45,10 @@ def test_opening_again_changes_no_schema(engine: Engine) -> None:
         engine.run(nothing)
 
     assert schema(engine) == fresh
-    assert fresh[0] == len(MIGRATIONS)
+    assert fresh[0] == _SCHEMA_LAST
 
 
-def test_opening_again_keeps_what_is_there(engine: Engine) -> None:
+def test_opening_again_keeps_the_data(engine: Engine) -> None:
     """Migrations that have run do not run again over the data."""
 
     async def story(store: Store) -> list[str]:
@@ -59,20 +59,20 @@ def test_opening_again_keeps_what_is_there(engine: Engine) -> None:
 
 
 def test_a_newer_file_is_refused_with_both_numbers(on_file: Engine, stage: Stage) -> None:
-    """A file with a schema that this version does not know is refused; the error names path, found and known."""
+    """A file with a newer schema than this version knows is refused; the error names the path and both versions."""
     on_file.run(nothing)
     assert stage.enter("age", on_file.path, 99, "wal").rest() == ["aged"]
 
     with pytest.raises(SchemaTooNew) as refused:
         on_file.run(nothing)
 
-    assert (refused.value.found, refused.value.known) == (99, len(MIGRATIONS))
+    assert (refused.value.schema, refused.value.schema_max) == (99, _SCHEMA_LAST)
     assert str(on_file.path) in str(refused.value)
 
 
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 def test_a_newer_file_is_left_alone(on_file: Engine, stage: Stage, mode: str) -> None:
-    """Being refused changes not a byte of a newer file, whichever journal it keeps, and leaves nothing beside it."""
+    """Being refused changes not a byte of a newer file, in either journal mode, and leaves nothing beside it."""
     on_file.run(nothing)
     assert stage.enter("age", on_file.path, 99, mode).rest() == ["aged"]
     before = digest(on_file.path)
@@ -84,8 +84,32 @@ def test_a_newer_file_is_left_alone(on_file: Engine, stage: Stage, mode: str) ->
     assert [path.name for path in on_file.path.parent.iterdir()] == [on_file.path.name]
 
 
+@pytest.mark.parametrize("version", range(1, _SCHEMA_FIRST))
+def test_a_store_of_an_earlier_format_is_refused(on_file: Engine, version: int) -> None:
+    """A store of an earlier format is refused with instructions, and not a byte of its folder changes."""
+    on_file.path.parent.mkdir()
+    db = apsw.Connection(str(on_file.path))
+    db.pragma("journal_mode", "wal")
+    db.execute("CREATE TABLE log (position INTEGER PRIMARY KEY, id TEXT NOT NULL, origin TEXT NOT NULL)")
+    db.execute("INSERT INTO log VALUES (1, 'e1', 'log')")
+    db.pragma("user_version", version)
+    db.close()
+    before = digest(on_file.path)
+
+    with pytest.raises(SchemaTooOld) as refused:
+        on_file.run(nothing)
+
+    assert (refused.value.schema, refused.value.schema_min) == (version, _SCHEMA_FIRST)
+    assert str(refused.value) == (
+        f"{on_file.path} has schema {version}, but this version reads {_SCHEMA_FIRST} and later: "
+        "keep this folder for the version that wrote it, and set RINGRIFT_HOME to a new one"
+    )
+    assert digest(on_file.path) == before
+    assert [path.name for path in on_file.path.parent.iterdir()] == [on_file.path.name]
+
+
 def test_only_the_owner_can_read_the_files(on_file: Engine) -> None:
-    """The database and what SQLite keeps beside it are for their owner alone, from the first start on."""
+    """The database and SQLite's files beside it are readable by their owner alone, from the first start on."""
 
     async def story(store: Store) -> dict[str, str]:
         await append(store, "a")
@@ -125,22 +149,22 @@ broken line
 )
 def test_a_path_lies_on_its_nearest_mount(path: str, kind: str) -> None:
     """The filesystem of a path is that of the innermost mount above it, and of the last one mounted there."""
-    assert filesystem(Path(path), MOUNTS) == kind
+    assert _filesystem(Path(path), MOUNTS) == kind
 
 
 @pytest.mark.parametrize("name", ["tab\tname", "back\\040slash"], ids=["tab", "backslash"])
 def test_mount_points_are_unescaped(name: str) -> None:
-    """Mount points with tabs and backslashes are found under their real names."""
+    """Mount points with tabs and backslashes are recognised under their real names."""
     written = name.replace("\\", "\\134").replace("\t", "\\011")
     mounts = f"/dev/root / ext4 rw 0 0\nserver:/x /mnt/{written} nfs rw 0 0\n"
 
-    assert filesystem(Path(f"/mnt/{name}/data"), mounts) == "nfs"
+    assert _filesystem(Path(f"/mnt/{name}/data"), mounts) == "nfs"
 
 
 @pytest.mark.parametrize("mounts", ["", "\n", "nothing here\n"])
-def test_a_silent_list_of_mounts_says_nothing(mounts: str) -> None:
-    """Where the list does not name a filesystem, there is none."""
-    assert filesystem(Path("/data"), mounts) == ""
+def test_a_list_of_mounts_without_the_path_yields_no_filesystem(mounts: str) -> None:
+    """Where the list does not name a filesystem, the result is empty."""
+    assert _filesystem(Path("/data"), mounts) == ""
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "9p", "cifs", "smb3", "ceph", "lustre", "fuse.sshfs", "fuse.rclone"])
@@ -148,28 +172,28 @@ def test_network_filesystems_are_known_by_name(kind: str) -> None:
     """Every filesystem across which SQLite's locks cannot be trusted is on the list."""
     mounts = f"/dev/root / ext4 rw 0 0\nserver:/x /mnt/share {kind} rw 0 0\n"
 
-    assert filesystem(Path("/mnt/share/store"), mounts) in NETWORK_FILESYSTEMS
-    assert filesystem(Path("/srv"), mounts) not in NETWORK_FILESYSTEMS
+    assert _filesystem(Path("/mnt/share/store"), mounts) in _NETWORK_FILESYSTEMS
+    assert _filesystem(Path("/srv"), mounts) not in _NETWORK_FILESYSTEMS
 
 
 @pytest.mark.parametrize("below", ["", "not/yet/made"])
 def test_a_store_on_a_network_disk_is_refused(
     tmp_path: Path, stage: Stage, other_mounts: Callable[[str], list[str]], below: str
 ) -> None:
-    """A store is not made on a network filesystem, whether its folder is there already or has still to be made."""
+    """A store is not made on a network filesystem, whether its folder exists already or has still to be made."""
     share = tmp_path / "share"
     share.mkdir()
     under = other_mounts(f"/dev/root / ext4 rw 0 0\nserver:/x {share} nfs4 rw 0 0\n")
 
-    [said] = stage.enter("visit", share / below / "store.db", under=under).rest()
+    [reported] = stage.enter("visit", share / below / "store.db", under=under).rest()
 
-    assert said.startswith("UnsafeFilesystem")
-    assert "nfs4" in said
+    assert reported.startswith("UnsafeFilesystem")
+    assert "nfs4" in reported
     assert list(share.iterdir()) == []
 
 
-def test_a_store_is_opened_while_another_process_brings_its_log_back(tmp_path: Path) -> None:
-    """In the middle of that the first page tells of pages that are not in the file yet: it is whole all the same."""
+def test_a_store_opens_while_another_process_recovers_its_log(tmp_path: Path) -> None:
+    """During the recovery the first page names pages that are not in the file yet: the store is whole nevertheless."""
     whole, caught = tmp_path / "whole.db", tmp_path / "caught.db"
     writer = connect(whole)
     writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -180,7 +204,7 @@ def test_a_store_is_opened_while_another_process_brings_its_log_back(tmp_path: P
     caught.write_bytes(body)
     shutil.copy(f"{whole}-wal", f"{caught}-wal")
 
-    found = connect(caught)
-    assert found.execute("SELECT length(body) FROM records WHERE kind = 'a'").fetchall() == [(100_000,)]
-    found.close()
+    result = connect(caught)
+    assert result.execute("SELECT length(body) FROM records WHERE kind = 'a'").fetchall() == [(100_000,)]
+    result.close()
     writer.close()

@@ -1,4 +1,4 @@
-"""Transactions: bodies run alone, commit together, fail apart, wait in a bounded queue and cannot hold it up."""
+"""Transactions: bodies run alone, commit together, fail apart, wait in a bounded queue and cannot block it."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import pytest
 from contract.engines import Door, Engine, append, envelope, logged, put, recorded, run, settle
 from ringrift.kernel.errors import Backpressure, RingriftError
 from ringrift.store.ports import Put, Store
-from waiting import wait_until
+from wait import wait_until
 
 TX_SECONDS = 0.05
 
@@ -36,7 +36,7 @@ async def blocked(store: Store) -> tuple[asyncio.Event, "asyncio.Task[None]"]:
 
 
 def test_nothing_is_acknowledged_before_it_is_durable(engine: Engine) -> None:
-    """Until COMMIT has returned the writer waits, nobody is woken, no reader sees it and the position stands."""
+    """Until COMMIT returns the writer waits, no waiter is woken, no reader sees the change and the position stays."""
 
     async def story() -> tuple[list[bool], int, list[str]]:
         door = Door()
@@ -46,16 +46,16 @@ def test_nothing_is_acknowledged_before_it_is_durable(engine: Engine) -> None:
             waiting = asyncio.create_task(store.wait(0, 60))
             await settle()
             early = [writing.done(), waiting.done(), store.position > 0]
-            seen = await logged(store) if engine.disk is None else []
+            visible = await logged(store) if engine.disk is None else []
             door.opened.set()
-            [told] = await writing
-            return early, await waiting - told.position, seen
+            [published] = await writing
+            return early, await waiting - published.position, visible
 
     assert run(story()) == ([False, False, False], 0, [])
 
 
 def test_a_failed_body_undoes_only_itself(engine: Engine) -> None:
-    """Of bodies that share one COMMIT, the one that fails leaves nothing and takes nobody with it."""
+    """When bodies share one COMMIT, the one that fails leaves nothing and undoes no other."""
 
     async def story() -> tuple[int, list[object], list[str]]:
         door = Door()
@@ -85,9 +85,9 @@ def test_bodies_run_one_at_a_time(engine: Engine) -> None:
     async def story(store: Store) -> bytes:
         async def count() -> None:
             async with store.begin() as tx:
-                found = (await tx.get("k", ["n"])).get("n", b"0")
+                result = (await tx.get("k", ["n"])).get("n", b"0")
                 await asyncio.sleep(0)
-                await tx.put([Put(kind="k", id="n", body=str(int(found) + 1).encode())])
+                await tx.put([Put(kind="k", id="n", body=str(int(result) + 1).encode())])
 
         await asyncio.gather(*(count() for _ in range(30)))
         async with store.read() as view:
@@ -96,8 +96,8 @@ def test_bodies_run_one_at_a_time(engine: Engine) -> None:
     assert engine.run(story) == b"30"
 
 
-def test_a_view_stands_still(on_file: Engine) -> None:
-    """What is committed while a view is open does not appear in it, but in the next one."""
+def test_a_view_is_a_snapshot(on_file: Engine) -> None:
+    """A commit while a view is open does not appear in it, but in the next one."""
 
     async def story(store: Store) -> tuple[list[str], list[str]]:
         await append(store, "a")
@@ -110,8 +110,8 @@ def test_a_view_stands_still(on_file: Engine) -> None:
     assert on_file.run(story) == (["a"], ["a", "b"])
 
 
-def test_a_body_that_hangs_is_ended_when_somebody_waits(engine: Engine) -> None:
-    """A transaction that takes longer than its time while others wait is undone, and the store goes on."""
+def test_a_body_that_hangs_is_ended_when_others_wait(engine: Engine) -> None:
+    """A transaction that exceeds its time while others wait is undone, and the store continues."""
 
     async def story(store: Store) -> tuple[list[str], list[str]]:
         hanging = asyncio.create_task(hang(store))
@@ -124,8 +124,8 @@ def test_a_body_that_hangs_is_ended_when_somebody_waits(engine: Engine) -> None:
     assert engine.run(story, tx_seconds_max=TX_SECONDS) == (["a", "b"], [])
 
 
-def test_who_hung_is_told_by_an_error_and_not_cancelled(engine: Engine) -> None:
-    """The one whose transaction took too long gets an error that can be caught, counted and retried like any other."""
+def test_a_body_that_hung_gets_an_error_and_is_not_cancelled(engine: Engine) -> None:
+    """A transaction that took too long raises an error that can be caught, counted and retried like any other."""
 
     async def story(store: Store) -> str:
         async def caught() -> str:
@@ -145,8 +145,8 @@ def test_who_hung_is_told_by_an_error_and_not_cancelled(engine: Engine) -> None:
     assert f"{TX_SECONDS:g} s" in engine.run(story, tx_seconds_max=TX_SECONDS)
 
 
-def test_a_slow_body_is_left_alone_while_nobody_waits(engine: Engine) -> None:
-    """A transaction may take its time as long as it holds nobody up."""
+def test_a_slow_body_is_not_ended_while_no_other_waits(engine: Engine) -> None:
+    """A transaction may exceed its time as long as no other waits for it."""
 
     async def story(store: Store) -> list[str]:
         loop = asyncio.get_running_loop()
@@ -160,7 +160,7 @@ def test_a_slow_body_is_left_alone_while_nobody_waits(engine: Engine) -> None:
 
 
 def test_one_too_many_waiters_are_refused(engine: Engine) -> None:
-    """Beyond the limit a transaction is refused at once, by name and number; those who wait are served."""
+    """Beyond the limit a transaction is refused at once, by name and number; those that wait are served."""
 
     async def story(store: Store) -> tuple[Backpressure, list[str]]:
         gate, blocker = await blocked(store)
@@ -180,7 +180,7 @@ def test_one_too_many_waiters_are_refused(engine: Engine) -> None:
 
 
 def test_a_full_queue_does_not_stop_the_commits(engine: Engine) -> None:
-    """When the queue is full at the moment in which a body ends, what has ended is committed all the same."""
+    """When the queue is full at the moment in which a body ends, the ended bodies are committed nevertheless."""
 
     async def story(store: Store) -> list[type]:
         gate, blocker = await blocked(store)
@@ -196,7 +196,7 @@ def test_a_full_queue_does_not_stop_the_commits(engine: Engine) -> None:
     assert engine.run(story, waiting_max=2) == [type(None), list, list]
 
 
-def test_those_who_gave_up_do_not_fill_the_queue(engine: Engine) -> None:
+def test_cancelled_waiters_do_not_fill_the_queue(engine: Engine) -> None:
     """A waiter that was cancelled no longer counts against the limit."""
 
     async def story(store: Store) -> list[str]:
@@ -216,7 +216,7 @@ def test_those_who_gave_up_do_not_fill_the_queue(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("rounds", range(6))
-def test_who_gives_up_keeps_nobody_else_from_their_turn(engine: Engine, rounds: int) -> None:
+def test_a_cancelled_waiter_keeps_no_other_from_its_turn(engine: Engine, rounds: int) -> None:
     """Whenever a waiter is cancelled, before its turn, in its turn or at its COMMIT, the others are served."""
 
     async def story(store: Store) -> list[str]:
@@ -249,8 +249,8 @@ def test_a_body_that_is_cancelled_is_undone(engine: Engine) -> None:
     assert engine.run(story) == ["after"]
 
 
-def test_closing_answers_everybody(engine: Engine) -> None:
-    """Whoever was under way when the store closed learns what became of it, and what was acknowledged is there."""
+def test_closing_ends_every_transaction(engine: Engine) -> None:
+    """Every transaction under way when the store closes ends with a result, and acknowledged ones are there."""
 
     async def story() -> set[str]:
         async with engine.open() as store:

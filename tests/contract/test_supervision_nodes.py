@@ -1,4 +1,4 @@
-"""A whole node beside a daemon that blocks, clings or brings a role of its own: found, named, nobody else disturbed."""
+"""A whole node beside a daemon that blocks, does not stop or has its own role: it is named, no other is disturbed."""
 
 import asyncio
 import threading
@@ -12,22 +12,23 @@ import pytest
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import SupervisionError
 from ringrift.kernel.health import Status
-from ringrift.kernel.settings import NodeSettings, Settings, StoreSettings
+from ringrift.kernel.settings import PROFILES, NodeSettings, Settings, StoreSettings
 from ringrift.node import Node
 from ringrift.sim.blobs import MemoryBlobs
 from ringrift.sim.disk import Disk
-from ringrift.sim.launch import SimLaunch, Temper
+from ringrift.sim.launch import SimLaunch, WorkerBehaviour
 from ringrift.sim.loop import SimLoop
 from ringrift.sim.loop import run as simulate
 from ringrift.store.open import open_store
-from ringrift.supervision.lookout import ROUTINE_SECONDS, STALL_SECONDS_MAX
+from ringrift.supervision.hang_detector import STALL_SECONDS_MAX, CheckIntervals
 from ringrift.supervision.spec import Daemon
 from unit.work.world import inline
-from waiting import wait_until
+from wait import wait_until
 
 BLOCKED_SECONDS = STALL_SECONDS_MAX + 0.5
 SECONDS_MAX = 10.0
 ELECT_SECONDS = 0.05
+VIRTUAL_SECONDS = 5 * CheckIntervals().routine_seconds
 
 
 def settings(home: Path, profile: str = "full") -> Settings:
@@ -38,13 +39,13 @@ def settings(home: Path, profile: str = "full") -> Settings:
 
 
 def undisturbed(node: Node) -> bool:
-    """Whether all daemons of ours are well, and have started once and failed never."""
-    ours = [report for report in node.supervisor.reports() if report.name != "foreign"]
-    return all((one.health.status, one.restarts, one.failures) == (Status.HEALTHY, 0, 0) for one in ours)
+    """Whether all built-in daemons are healthy, and have started once and never failed."""
+    ours = [report for report in node.supervisor.statuses() if report.name != "foreign"]
+    return all((daemon.health.status, daemon.restarts, daemon.failures) == (Status.HEALTHY, 0, 0) for daemon in ours)
 
 
-def test_a_node_whose_loop_is_blocked_says_by_whom_for_how_long_and_where(tmp_path: Path) -> None:
-    """The daemon is degraded with the seconds and the line; the others go on as if nothing had been."""
+def test_a_blocked_loop_is_reported_with_daemon_duration_and_line(tmp_path: Path) -> None:
+    """The daemon is degraded with the seconds and the line; the others continue undisturbed."""
     blocked = threading.Event()
 
     async def block() -> None:
@@ -57,25 +58,25 @@ def test_a_node_whose_loop_is_blocked_says_by_whom_for_how_long_and_where(tmp_pa
         opened = Node.open(settings(tmp_path), SystemClock(), Random(1), extra=extra)
         async with asyncio.timeout(60.0), opened as node:
             sup = node.supervisor
-            await wait_until(lambda: sup.report("foreign").stalls > 0, SECONDS_MAX)
+            await wait_until(lambda: sup.status("foreign").stalls > 0, SECONDS_MAX)
             await wait_until(lambda: undisturbed(node), SECONDS_MAX)
 
-            found = sup.report("foreign").health
-            assert found.status is Status.DEGRADED
-            assert found.reason.startswith("held up the event loop for ")
-            assert float(found.reason.split()[6]) >= STALL_SECONDS_MAX
-            assert "test_supervision_nodes.py:" in found.reason
-            assert found.reason.endswith(" in block")
+            health = sup.status("foreign").health
+            assert health.status is Status.DEGRADED
+            assert health.reason.startswith("blocked the event loop for ")
+            assert float(health.reason.split()[5]) >= STALL_SECONDS_MAX
+            assert "test_supervision_nodes.py:" in health.reason
+            assert health.reason.endswith(" in block")
             assert sup.liveness()
             assert sup.readiness()
-            before = sup.report("beat").runs
-            await wait_until(lambda: sup.report("elect").runs > before + 2, SECONDS_MAX)
+            before = sup.status("beat").runs
+            await wait_until(lambda: sup.status("elect").runs > before + 2, SECONDS_MAX)
 
     asyncio.run(story())
 
 
 async def swallow(release: asyncio.Event) -> None:
-    """Wait for *release* and for nothing else, whoever cancels."""
+    """Wait for *release* and for nothing else, ignoring cancellation."""
     while not release.is_set():
         try:
             await release.wait()
@@ -83,8 +84,8 @@ async def swallow(release: asyncio.Event) -> None:
             continue
 
 
-def test_a_daemon_that_swallows_its_stop_is_named_and_not_doubled(tmp_path: Path) -> None:
-    """Stopping it ends in time and says so; it cannot be started beside itself, and the node ends all the same."""
+def test_a_daemon_that_swallows_its_stop_is_named_and_not_started_twice(tmp_path: Path) -> None:
+    """Stopping it ends in time and reports it; it cannot be started a second time, and the node still ends."""
 
     async def story() -> None:
         release = asyncio.Event()
@@ -99,9 +100,9 @@ def test_a_daemon_that_swallows_its_stop_is_named_and_not_doubled(tmp_path: Path
             sup = node.supervisor
             assert not await sup.stop("foreign")
 
-            found = sup.report("foreign").health
-            assert found.status is Status.UNHEALTHY
-            assert "was told to stop and still runs" in found.reason
+            health = sup.status("foreign").health
+            assert health.status is Status.UNHEALTHY
+            assert "was told to stop and still runs" in health.reason
             with pytest.raises(SupervisionError, match="cannot run twice"):
                 await sup.start("foreign")
             await wait_until(lambda: undisturbed(node), SECONDS_MAX)
@@ -111,14 +112,14 @@ def test_a_daemon_that_swallows_its_stop_is_named_and_not_doubled(tmp_path: Path
     asyncio.run(story())
 
 
-def test_a_daemon_that_hangs_and_swallows_its_end_is_given_up(tmp_path: Path) -> None:
-    """It makes no progress, is told to end, does not: it is failed by name, and the rest of the node runs on."""
+def test_a_daemon_that_hangs_and_swallows_its_cancellation_is_given_up(tmp_path: Path) -> None:
+    """It makes no progress, is cancelled, does not end: it is failed by name, and the rest of the node continues."""
 
     async def story(node: Node, release: asyncio.Event) -> None:
         sup = node.supervisor
-        await wait_until(lambda: sup.report("foreign").state == "failed", 5 * ROUTINE_SECONDS)  # of virtual time
+        await wait_until(lambda: sup.status("foreign").state == "failed", VIRTUAL_SECONDS)  # of virtual time
 
-        assert "hangs and does not stop" in sup.report("foreign").health.reason
+        assert "hangs and does not stop" in sup.status("foreign").health.reason
         assert undisturbed(node)
         assert sup.liveness()
         release.set()
@@ -127,7 +128,7 @@ def test_a_daemon_that_hangs_and_swallows_its_end_is_given_up(tmp_path: Path) ->
 
 
 def in_virtual_time(folder: Path, story: Callable[[Node, asyncio.Event], Awaitable[None]]) -> None:
-    """Run *story* on a node of the simulator that has a daemon named foreign, which never does anything but cling."""
+    """Run *story* on a node of the simulator that has a daemon named foreign, which never stops."""
     disk = Disk(f"node-{folder.name}", Random(7))
 
     async def main(loop: SimLoop) -> None:
@@ -138,7 +139,7 @@ def in_virtual_time(folder: Path, story: Callable[[Node, asyncio.Event], Awaitab
 
         extra = (Daemon(name="foreign", run=clings, serve=True, seconds_max=5.0, stop_seconds_max=1.0),)
         blobs = MemoryBlobs("n1")
-        launch = SimLaunch(blobs, Random(1), Temper())
+        launch = SimLaunch(blobs, Random(1), WorkerBehaviour())
         async with open_store(StoreSettings(path="store.db"), clock, offload=inline, vfs=disk.name) as store:
             opened = Node.open(settings(folder), clock, Random(1), store=store, blobs=blobs, launch=launch, extra=extra)
             async with opened as node:
@@ -151,35 +152,36 @@ def in_virtual_time(folder: Path, story: Callable[[Node, asyncio.Event], Awaitab
 
 
 def greeter(name: str, done: asyncio.Event) -> Daemon:
-    """A user's daemon with a role of its own."""
+    """A user's daemon with its own role."""
 
     async def greet() -> None:
         done.set()
 
-    return Daemon(name=name, run=greet, every=0.01, role=name, after=("elect",))
+    everywhere = frozenset(PROFILES)
+    return Daemon(name=name, run=greet, every=0.01, role=name, after=("elect",), profiles=everywhere)
 
 
-async def held(node: Node) -> dict[str, str]:
-    """Who holds each role."""
+async def role_holders(node: Node) -> dict[str, str]:
+    """The holder of each role."""
     async with node.store.read() as view:
         return {row.role: row.holder for row in await view.roles()}
 
 
 def test_the_role_of_a_users_daemon_is_elected(tmp_path: Path) -> None:
-    """One that is there at the start, and one that is taken in while the node runs: both act, under their roles."""
+    """A daemon registered at the start, and one added while the node runs, both act under their roles."""
 
     async def story() -> None:
         early, late = asyncio.Event(), asyncio.Event()
         opened = Node.open(settings(tmp_path), SystemClock(), Random(1), extra=(greeter("greet", early),))
         async with asyncio.timeout(60.0), opened as node:
             await early.wait()
-            assert (await held(node))["greet"] == "n1"
+            assert (await role_holders(node))["greet"] == "n1"
 
             node.supervisor.add(greeter("greet_late", late))
             await node.supervisor.start("greet_late")
             await late.wait()
 
-            assert (await held(node))["greet_late"] == "n1"
+            assert (await role_holders(node))["greet_late"] == "n1"
 
     asyncio.run(story())
 
@@ -195,7 +197,7 @@ SPEC = Daemon(name="wave", run=wave, every=0.01, role="wave", after=("elect",))
 
 
 def test_the_role_of_a_plug_in_is_elected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A daemon of another package, found by its entry point, acts under its role."""
+    """A daemon of another package, health by its entry point, acts under its role."""
     about = tmp_path / "site" / "waver-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: waver\nVersion: 1.0\n")
@@ -206,17 +208,17 @@ def test_the_role_of_a_plug_in_is_elected(tmp_path: Path, monkeypatch: pytest.Mo
     async def story() -> None:
         opened = Node.open(settings(tmp_path), SystemClock(), Random(1))
         async with asyncio.timeout(60.0), opened as node:
-            await wait_until(lambda: node.supervisor.report("wave").runs > 0, SECONDS_MAX)
+            await wait_until(lambda: node.supervisor.status("wave").runs > 0, SECONDS_MAX)
 
-            assert (await held(node))["wave"] == "n1"
-            assert node.supervisor.report("wave").failures == 0
+            assert (await role_holders(node))["wave"] == "n1"
+            assert node.supervisor.status("wave").failures == 0
 
     asyncio.run(story())
 
 
 @pytest.mark.parametrize(("profile", "leads"), [("training_node", True), ("full", False)])
-def test_a_node_that_does_not_lead_takes_no_role_of_a_user_either(tmp_path: Path, profile: str, leads: bool) -> None:
-    """Only coordinators take roles, and one that is told not to lead does not."""
+def test_a_node_that_does_not_lead_takes_no_role_of_a_users_daemon(tmp_path: Path, profile: str, leads: bool) -> None:
+    """Only coordinators take roles, and one that is configured not to lead does not."""
 
     async def story() -> None:
         done = asyncio.Event()
@@ -224,11 +226,11 @@ def test_a_node_that_does_not_lead_takes_no_role_of_a_user_either(tmp_path: Path
             settings(tmp_path, profile), SystemClock(), Random(1), extra=(greeter("greet", done),), leads=leads
         )
         async with asyncio.timeout(60.0), opened as node:
-            await wait_until(lambda: node.supervisor.report("greet").ready, SECONDS_MAX)
+            await wait_until(lambda: node.supervisor.status("greet").ready, SECONDS_MAX)
 
             await node.roles.elect()
 
-            assert await held(node) == {}
+            assert await role_holders(node) == {}
             assert not done.is_set()
 
     asyncio.run(story())

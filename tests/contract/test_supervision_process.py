@@ -1,4 +1,4 @@
-"""A daemon that is a program is greeted, heard, started again and ended like any other, and leaves nothing behind."""
+"""A daemon that is a program is started, monitored, restarted and ended like any other, and leaves nothing behind."""
 
 import asyncio
 import json
@@ -16,20 +16,20 @@ from ringrift.events.daemon import Failed
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.health import Status
 from ringrift.kernel.settings import Settings
-from ringrift.supervision.child import LINE_BYTES_MAX, heard
-from ringrift.supervision.lookout import Pace
+from ringrift.supervision.hang_detector import CheckIntervals
+from ringrift.supervision.program import _LINE_BYTES_MAX, _parse_line
 from ringrift.supervision.spec import Daemon
 from ringrift.supervision.supervisor import Supervisor
 from unit.supervision.watched import PARTS, QUICK, health, serving, supervisor, undisturbed
 from unit.work.world import World, play
-from waiting import wait_until
+from wait import wait_until
 
-QUICK_LOOK = Pace(critical_seconds=0.05, routine_seconds=0.05)
+QUICK_CHECKS = CheckIntervals(critical_seconds=0.05, routine_seconds=0.05)
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[..., Daemon]:
-    """Makes a daemon of the text of a Python program, which finds the test's folder in its arguments."""
+    """Makes a daemon from the text of a Python program, which gets the test's folder in its arguments."""
 
     def make(text: str, **changes: Any) -> Daemon:
         path = tmp_path / "program.py"
@@ -41,7 +41,7 @@ def program(tmp_path: Path) -> Callable[..., Daemon]:
 
 
 def gone(pid: int) -> bool:
-    """Whether there is no process *pid*, not even one that waits to be buried."""
+    """Whether there is no process *pid*, not even a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -50,15 +50,15 @@ def gone(pid: int) -> bool:
 
 
 async def ready(sup: Supervisor) -> int:
-    """Wait until the program has said that it is ready; its process id."""
+    """Wait until the program has reported that it is ready; its process id."""
     await wait_until(lambda: health(sup, "foreign").status is Status.HEALTHY)
-    pid = sup.report("foreign").pid
+    pid = sup.status("foreign").pid
     assert pid is not None
     return pid
 
 
 def test_a_program_gets_its_settings_and_is_asked_to_stop(tmp_path: Path, program: Callable[..., Daemon]) -> None:
-    """It is greeted with who it is and all settings, says when it is ready, and ends at SIGTERM in its own way."""
+    """It receives its name and all settings, reports when it is ready, and ends at SIGTERM in its own way."""
     spec = program(
         """
     import signal, sys
@@ -89,7 +89,7 @@ def test_a_program_gets_its_settings_and_is_asked_to_stop(tmp_path: Path, progra
 def test_a_program_that_does_not_stop_is_killed_with_all_it_started(
     tmp_path: Path, program: Callable[..., Daemon]
 ) -> None:
-    """Deaf to SIGTERM, with a child of its own: after its time both are gone, and no zombie is left."""
+    """A program that ignores SIGTERM, with a child: after its time both have ended, and no zombie is left."""
     spec = program(
         """
     import os, signal, sys
@@ -110,7 +110,7 @@ def test_a_program_that_does_not_stop_is_killed_with_all_it_started(
             pid = await ready(sup)
             assert await sup.stop("foreign")
             assert gone(pid)
-            assert sup.report("foreign").pid is None
+            assert sup.status("foreign").pid is None
             assert undisturbed(sup, "sound")
             child = int((tmp_path / "child").read_text())
             await wait_until(lambda: gone(child) or _is_zombie_of_another(child))
@@ -120,33 +120,33 @@ def test_a_program_that_does_not_stop_is_killed_with_all_it_started(
 
 
 def _is_zombie_of_another(pid: int) -> bool:
-    """Whether *pid* has ended and only waits for whoever adopts orphans on this machine."""
+    """Whether *pid* has ended and only waits for the process that adopts orphans on this machine."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except FileNotFoundError:
-        return True  # gone meanwhile
+        return True  # it has ended meanwhile
 
 
-def test_a_program_that_crashes_is_started_again_and_given_up(tmp_path: Path, program: Callable[..., Daemon]) -> None:
-    """Its exit and its last words are the error; the budget is that of every daemon."""
+def test_a_program_that_crashes_is_restarted_and_given_up(tmp_path: Path, program: Callable[..., Daemon]) -> None:
+    """Its exit code and its last output are the error; the restart budget is that of every daemon."""
     spec = program("import sys\nsys.stderr.write('no licence\\n')\nsys.exit(3)")
 
     async def story(world: World) -> None:
         sup = supervisor(world, clock=SystemClock())
         async with sup.run([serving("sound"), spec], PARTS, "full"):
-            await wait_until(lambda: sup.report("foreign").state == "failed")
+            await wait_until(lambda: sup.status("foreign").state == "failed")
 
-            report = sup.report("foreign")
-            assert report.last_error == "ChildDied: the program ended with exit 3\n  no licence"
-            assert (report.restarts, len(report.history)) == (2, 3)
+            status = sup.status("foreign")
+            assert status.last_error == "ChildDied: the program ended with exit 3\n  no licence"
+            assert (status.restarts, len(status.history)) == (2, 3)
             assert undisturbed(sup, "sound")
-        assert [said.daemon for said in await world.told(Failed) if isinstance(said, Failed)] == ["foreign"]
+        assert [event.daemon for event in await world.events(Failed) if isinstance(event, Failed)] == ["foreign"]
 
     play(tmp_path, story)
 
 
-def test_a_program_that_falls_silent_is_ended_and_started_again(tmp_path: Path, program: Callable[..., Daemon]) -> None:
-    """A process that exists and says nothing hangs; the next one gets its place, and the first is gone."""
+def test_a_program_without_output_is_ended_and_restarted(tmp_path: Path, program: Callable[..., Daemon]) -> None:
+    """A process without output hangs; it is replaced by a new one, and the first has ended."""
     spec = program(
         """
     import os, signal, sys, time
@@ -163,25 +163,25 @@ def test_a_program_that_falls_silent_is_ended_and_started_again(tmp_path: Path, 
     )
 
     async def story(world: World) -> None:
-        sup = supervisor(world, clock=SystemClock(), pace=QUICK_LOOK)
+        sup = supervisor(world, clock=SystemClock(), intervals=QUICK_CHECKS)
         async with sup.run([serving("sound"), spec], PARTS, "full"):
             first = await ready(sup)
-            await wait_until(lambda: sup.report("foreign").restarts >= 1 and sup.report("foreign").pid is not None)
+            await wait_until(lambda: sup.status("foreign").restarts >= 1 and sup.status("foreign").pid is not None)
 
-            assert "no progress for more than 1 s" in sup.report("foreign").last_error
+            assert "no progress for more than 1 s" in sup.status("foreign").last_error
             assert gone(first)
             assert undisturbed(sup, "sound")
 
     play(tmp_path, story)
 
 
-def test_a_program_says_how_it_is(tmp_path: Path, program: Callable[..., Daemon]) -> None:
-    """A line of JSON is a sign of life and enters its health; whatever else it prints is neither."""
+def test_a_program_reports_its_health(tmp_path: Path, program: Callable[..., Daemon]) -> None:
+    """A line of JSON counts as progress and enters its health; any other output does not."""
     spec = program(
         f"""
     import sys
     print("ready", flush=True)
-    print("x" * {2 * LINE_BYTES_MAX})
+    print("x" * {2 * _LINE_BYTES_MAX})
     print("some noise", flush=True)
     print('{{"status": "degraded", "reason": "half the disk is gone"}}', flush=True)
     sys.stdin.read()
@@ -194,21 +194,21 @@ def test_a_program_says_how_it_is(tmp_path: Path, program: Callable[..., Daemon]
             await wait_until(lambda: health(sup, "foreign").status is Status.DEGRADED)
 
             assert health(sup, "foreign").reason == "half the disk is gone"
-            assert sup.report("foreign").failures == 0
+            assert sup.status("foreign").failures == 0
 
     play(tmp_path, story)
 
 
-def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """It fails like any other daemon, and the node runs on."""
+def test_a_missing_program_is_named(tmp_path: Path) -> None:
+    """It fails like any other daemon, and the node continues."""
 
     async def story(world: World) -> str:
         sup = supervisor(world, clock=SystemClock())
         spec = Daemon(name="foreign", process=("/no/such/program",), restart=QUICK)
         async with sup.run([spec, serving("sound")], PARTS, "full"):
-            await wait_until(lambda: sup.report("foreign").state == "failed")
+            await wait_until(lambda: sup.status("foreign").state == "failed")
             assert undisturbed(sup, "sound")
-            return sup.report("foreign").last_error
+            return sup.status("foreign").last_error
 
     assert "/no/such/program" in play(tmp_path, story)
 
@@ -227,11 +227,11 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
         (b'{"reason": "\xff"}\n', None),
     ],
 )
-def test_only_lines_of_ours_are_heard(line: bytes, status: Status | None) -> None:
+def test_only_lines_of_the_protocol_count(line: bytes, status: Status | None) -> None:
     """The two words and a JSON object count, and nothing else does."""
-    found = heard("foreign", line)
+    health = _parse_line("foreign", line)
 
-    assert (found and found.status) == status
+    assert (health and health.status) == status
 
 
 def test_a_program_that_reads_its_stdin_does_not_outlive_a_killed_node(tmp_path: Path) -> None:
@@ -239,19 +239,28 @@ def test_a_program_that_reads_its_stdin_does_not_outlive_a_killed_node(tmp_path:
     child = "import os, sys; print('ready', flush=True); sys.stderr.write('x'); sys.stdin.read()"
     node = f"""
     import asyncio, sys
-    from ringrift.supervision.child import serve
-    asyncio.run(serve(
-        "foreign", [sys.executable, "-S", "-E", "-c", {child!r}], b"{{}}", stop_seconds_max=1.0,
-        say=lambda word: print("heard", flush=True), began=lambda pid: print(pid, flush=True),
-    ))
+    from ringrift.kernel.clock import SystemClock
+    from ringrift.supervision.program import serve
+    from ringrift.supervision.spec import Daemon
+    from ringrift.supervision.unit import Unit
+
+    class PrintingUnit(Unit):
+        def report_health(self, health):
+            print(self.pid, health.status.name, flush=True)
+
+    async def run():
+        spec = Daemon(name="foreign", process=(sys.executable, "-S", "-E", "-c", {child!r}), stop_seconds_max=1.0)
+        await serve(PrintingUnit(spec, None, SystemClock()), "here", {{}})
+
+    asyncio.run(run())
     """
     with subprocess.Popen([sys.executable, "-c", dedent(node)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        pid = int(process.stdout.readline())
-        assert process.stdout.readline().strip() == "heard"
+        pid, health = process.stdout.readline().split()
+        assert health == "HEALTHY"
         process.kill()
 
     async def story() -> None:
-        await wait_until(lambda: gone(pid) or _is_zombie_of_another(pid))
+        await wait_until(lambda: gone(int(pid)) or _is_zombie_of_another(int(pid)))
 
     asyncio.run(story())

@@ -65,12 +65,12 @@ EFFECTS: dict[str, str] = {
     "000.5": "isinstance(level, BackpressureLevel)",
     "000.6": "isinstance(trace_id, str)",
     "000.7": "[one.payload['games_generated'] for one in recent('SELFPLAY_COMPLETE')] == [1000]",
-    "000.8": "task_id == 'selfplay-001' and [one.task_id for one in coordinator.get_tasks()] == [task_id]",
+    "000.8": "task_id == 'selfplay-001' and [task.id for task in coordinator.get_tasks()] == [task_id]",
     "001.1": "bus.get_history('training.completed')[-1].payload == {'config': 'hex8_2p'}",
     "001.2": "get_router().get_recent_events()[-1].source == 'training_daemon'",
     "001.3": "[one.type for one in router.get_recent_events()][-1:] == ['TRAINING_COMPLETED']",
     "001.4": "(result.success, result.stage, result.iteration) == (False, 'data_sync', 1) and 'wait' in result.error",
-    "001.5": "cb.get_status()['circuits']['training']['failures'] == 1 and cb.can_execute()",
+    "001.5": "cb.get_circuits()['training']['failures'] == 1 and cb.can_execute()",
     "001.8": "UnifiedEventCoordinator.get_instance() is get_event_coordinator()",
     "001.7": "adapter.daemon_type is DaemonType.DISTILLATION and not adapter.holds_role",
     "002.1": "DaemonManager.get_instance() is get_daemon_manager() and DaemonType('auto_sync') is DaemonType.AUTO_SYNC",
@@ -106,7 +106,7 @@ EFFECTS: dict[str, str] = {
 
 
 async def run(block: Block, namespace: dict[str, Any]) -> str:
-    """Run one block; what went wrong, "" if nothing did."""
+    """Run one block; its error, "" if there is none."""
     code = compile(with_bodies(block.text), block.id, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     made = eval(code, namespace)
     if inspect.iscoroutine(made):
@@ -117,29 +117,29 @@ async def run(block: Block, namespace: dict[str, Any]) -> str:
             await asyncio.wait((running,))
             if block.id not in UNTIL_CANCELLED or not running.cancelled():
                 return "did not end in time, or not cleanly"
-        elif (wrong := running.exception()) is not None:
-            raise wrong
+        elif (error := running.exception()) is not None:
+            raise error
     if block.id in CALLED:
         await asyncio.wait((called := asyncio.ensure_future(eval(CALLED[block.id], namespace)),), timeout=CALL_SECONDS)
         called.cancel()
         await asyncio.wait((called,))
-        if not called.cancelled() and (wrong := called.exception()) is not None:
-            raise wrong
+        if not called.cancelled() and (error := called.exception()) is not None:
+            raise error
     effect = EFFECTS.get(block.id, "True")
     return "" if eval(effect, namespace) else f"it ran, but {effect} does not hold"
 
 
 async def story(document: Path) -> Mapping[str, str]:
-    """What went wrong with each block."""
+    """The error of each block, "" for one that ran."""
     namespace: dict[str, Any] = {"__name__": "documents"}
     exec(SUPPLIED, namespace)
-    found: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     for block in blocks(document):
         try:
-            found[block.id] = await run(block, namespace)
-        except Exception as wrong:  # noqa: BLE001 - whatever a block raises is what its test shows
-            found[block.id] = f"{type(wrong).__name__}: {wrong}"
-    return found
+            outcomes[block.id] = await run(block, namespace)
+        except Exception as error:  # noqa: BLE001 - whatever a block raises is what its test shows
+            outcomes[block.id] = f"{type(error).__name__}: {error}"
+    return outcomes
 
 
 if __name__ == "__main__":

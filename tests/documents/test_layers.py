@@ -5,7 +5,7 @@ import re
 import pytest
 
 from documents import seeds
-from ringrift_compat.coordinators import COORDINATOR_REGISTRY
+from ringrift_compat.coordinators.registry import COORDINATOR_REGISTRY
 
 ROW = re.compile(r"^\| (\d) +\| (.+?) +\|", re.MULTILINE)
 NAME = re.compile(r"`(\w+)`")
@@ -15,7 +15,7 @@ NAME = re.compile(r"`(\w+)`")
 def test_every_coordinator_of_the_documents_is_in_its_layer() -> None:
     """The table of layers, name by name; beside them there are only those of the events, which come first."""
     table = seeds.documents()[2].read_text().split("### Initialization Order")[1].split("## 5.")[0]
-    told = {name: int(layer) for layer, names in ROW.findall(table) for name in NAME.findall(names)}
+    layers = {name: int(layer) for layer, names in ROW.findall(table) for name in NAME.findall(names)}
 
-    assert len(told) > 20
-    assert {name: spec.layer for name, spec in COORDINATOR_REGISTRY.items() if spec.layer} == told
+    assert len(layers) > 20
+    assert {name: spec.layer for name, spec in COORDINATOR_REGISTRY.items() if spec.layer} == layers

@@ -11,7 +11,7 @@ from e2e.processes import Home
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    """A home of its own, with nothing of it left running afterwards."""
+    """A home of its own; none of its processes is left running afterwards."""
     made = Home(tmp_path / "home")
     yield made
     made.clear()
@@ -19,7 +19,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 @pytest.fixture(scope="session")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """A home whose loop has gone round once.  It is never touched again: tests get copies."""
+    """A home whose loop has completed one round.  It is never used again: tests get copies."""
     home = Home(tmp_path_factory.mktemp("once") / "home")
     code, output = home.run("run", "--iterations", "1", "--variants", "hex8_2p")
     assert code == 0, output
@@ -28,7 +28,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture
 def played(once: Home, tmp_path: Path) -> Iterator[Home]:
-    """A home whose loop has gone round once, with nothing of it left running afterwards."""
+    """A copy of a home whose loop has completed one round; none of its processes is left running afterwards."""
     made = once.copied(tmp_path / "played")
     yield made
     made.clear()
@@ -36,7 +36,7 @@ def played(once: Home, tmp_path: Path) -> Iterator[Home]:
 
 @pytest.fixture
 def gone() -> Callable[[Home], bool]:
-    """Whether every worker of a home is gone, or goes within seconds."""
+    """Whether every worker of a home has ended, or ends within seconds."""
 
     def wait(home: Home) -> bool:
         workers = []
@@ -46,6 +46,6 @@ def gone() -> Callable[[Home], bool]:
             except psutil.NoSuchProcess:
                 continue
         _, alive = psutil.wait_procs(workers, timeout=5)
-        return not [one for one in alive if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+        return not [process for process in alive if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
 
     return wait

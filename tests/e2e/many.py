@@ -2,8 +2,8 @@
 
     many.py publish STORE | react STORE NAME… | handle STORE FOLDER NAME…
 
-Whoever started it holds its standard input: when that closes, it ends, so that none is ever left behind.  The publisher
-reads there how many events to say.
+The parent holds its standard input: when that closes, it ends, so that none is ever left behind.  The publisher
+reads there how many events to publish.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from pathlib import Path
 from random import Random
 
 from ringrift.bus.delivery import Reader
+from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.bus.router import Router
-from ringrift.bus.scribe import Scribe
 from ringrift.events import node
 from ringrift.events.base import Envelope, Event
 from ringrift.kernel.clock import SystemClock
@@ -40,7 +40,7 @@ class Chain:
         self._last: int | None = None
 
     async def react(self, event: Event, envelope: Envelope, tx: Tx) -> None:
-        """Add one link.  What was done in an attempt that was undone is forgotten: then the store is asked."""
+        """Add one link.  The state of an undone attempt is dropped: then the store is read."""
         if self._last is None or envelope.position != self._last + 1:
             body = (await tx.get(KIND, [self._name])).get(self._name, b"0 0 0")
             self._count, self._sum, self._last = map(int, body.split())
@@ -50,7 +50,7 @@ class Chain:
 
 
 async def publish(router: Router, orders: asyncio.StreamReader) -> None:
-    """Say as many events as ordered, some at a time, numbered from the first on."""
+    """Publish as many events as ordered, some at a time, numbered from the first on."""
     numbers = count()
     while order := await orders.readline():
         for _ in range(int(order) // AT_ONCE):
@@ -59,9 +59,7 @@ async def publish(router: Router, orders: asyncio.StreamReader) -> None:
 
 async def react(router: Router, orders: asyncio.StreamReader, *names: str) -> None:
     """Serve these reactions for ever."""
-    readers = [
-        Reader(name=name, wants=frozenset({node.Left.name()}), react=Chain(name).react) for name in names
-    ]  # fmt: skip
+    readers = [Reader(name=name, event_names=frozenset({node.Left.name()}), react=Chain(name).react) for name in names]
     serving = [asyncio.create_task(router.serve(reader, lambda: None, lambda: True)) for reader in readers]
     await asyncio.wait([*serving, asyncio.create_task(orders.read())], return_when=asyncio.FIRST_COMPLETED)
     os._exit(1)
@@ -92,8 +90,8 @@ async def main(part: str, path: str, *words: str) -> None:
     clock, orders = SystemClock(), asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     async with open_store(StoreSettings(path=path), clock) as store:
-        scribe = Scribe(part, clock, Ids(clock, Random(f"{part} {os.getpid()}")))
-        await PARTS[part](Router(store, clock, scribe, BusSettings(batch=BATCH)), orders, *words)
+        envelopes = EnvelopeFactory(part, clock, Ids(clock, Random(f"{part} {os.getpid()}")))
+        await PARTS[part](Router(store, clock, envelopes, BusSettings(batch=BATCH)), orders, *words)
 
 
 if __name__ == "__main__":

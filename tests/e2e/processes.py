@@ -1,4 +1,4 @@
-"""Real processes: starts the command line as a user would, looks into its store from outside, finds orphans."""
+"""Real processes: starts the command line as a user would, reads its store from outside, detects orphans."""
 
 import json
 import os
@@ -17,12 +17,12 @@ import msgspec
 import psutil
 
 from ringrift.pipeline.line import Line, check
-from waiting import until
+from wait import until
 
 PATIENCE_SECONDS = 60.0
 EXIT_FAILPOINT = 137
 UNMADE = (apsw.CantOpenError, apsw.SQLError, apsw.ReadOnlyError)
-"""What a reader gets while a store is being made, or if that was cut off: only a writer can tidy up after it."""
+"""The errors of a reader while a store is being made, or if that was interrupted: only a writer can repair it."""
 PROGRAM = (
     "import sys; from ringrift.kernel import failpoint; from ringrift.cli.main import main; {arm}main(sys.argv[1:])"
 )
@@ -30,7 +30,7 @@ FAKE = """
 [work]
 workload = "fake"
 """
-# Its gate lets nearly everybody pass at once: most tests are of what the loop does, not of who deserves a promotion.
+# The gate lets nearly every candidate pass at once: most tests are about the loop, not about its decisions.
 QUICK = f"""{FAKE}slots = 1
 lease_seconds = 1.2
 rescue_seconds = 0.2
@@ -56,7 +56,7 @@ elo_1 = 0.0
 share = 0.5
 start = 1.0
 """
-# For what is said of evidence and strength: here a candidate has to be better.
+# For tests of evidence and strength: here a candidate has to be better.
 SHARP = (
     QUICK[: QUICK.index("[policy.gate]")]
     + """[policy.gate]
@@ -67,7 +67,7 @@ elo_1 = 60.0
 
 
 class Home:
-    """A RINGRIFT_HOME of a test, and everything that can be asked of it from outside."""
+    """A RINGRIFT_HOME of a test, with everything that can be queried from outside."""
 
     def __init__(self, path: Path, settings: str = QUICK) -> None:
         self.path = path
@@ -90,14 +90,17 @@ class Home:
         process = subprocess.Popen(
             [sys.executable, "-c", program, *arguments],
             env={**os.environ, "RINGRIFT_HOME": str(self.path), "RINGRIFT_NODE_ID": "a"},
-            stdin=subprocess.PIPE if typed else None, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            stdin=subprocess.PIPE if typed else None,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
             start_new_session=True,
-        )  # fmt: skip
+        )
         self.started.append(process)
         return process
 
     def clear(self) -> None:
-        """Kill whatever of this home still runs, as after a test that failed."""
+        """Kill every process of this home that still runs, as after a test that failed."""
         for process in self.started:
             if process.poll() is None:
                 kill(process)
@@ -126,7 +129,7 @@ class Home:
         return Home(path, (path / "ringrift.toml").read_text())
 
     def has(self, query: str, *arguments: Any) -> bool:
-        """Whether *query* has rows; a store that is not there yet, or is being made just now, has none."""
+        """Whether *query* has rows; a store that does not exist yet, or is being made just now, has none."""
         if not self.database.exists():
             return False
         try:
@@ -146,52 +149,55 @@ class Home:
     def lines(self) -> dict[str, Line]:
         """Every line, each checked."""
         rows = self.ask("SELECT body FROM records WHERE kind = 'line'")
-        found = [msgspec.json.decode(body, type=Line) for (body,) in rows]
-        for line in found:
+        lines = [msgspec.json.decode(body, type=Line) for (body,) in rows]
+        for line in lines:
             check(line)
-        return {line.variant: line for line in found}
+        return {line.variant: line for line in lines}
 
     def batches(self) -> dict[str, Counter[str]]:
         """By variant, how often each batch was announced to the pipeline, as far as that has read."""
         query = """SELECT body FROM log WHERE name = 'selfplay.batch_finished'
             AND position <= (SELECT position FROM readers WHERE reader = 'pipeline')"""
-        found: dict[str, Counter[str]] = {}
+        batches: dict[str, Counter[str]] = {}
         for (body,) in self.ask(query):
-            said = json.loads(body)
-            found.setdefault(said["variant"], Counter())[said["batch"]] += 1
-        return found
+            event = json.loads(body)
+            batches.setdefault(event["variant"], Counter())[event["batch"]] += 1
+        return batches
 
     def unbalanced(self) -> list[str]:
         """Where the conservation of work does not hold: one snapshot, counted one by one and by the tally."""
-        [(jobs, highest, told)] = self.ask(
+        [(jobs, highest, counted)] = self.ask(
             "SELECT (SELECT count(*) FROM jobs), (SELECT coalesce(max(number), 0) FROM jobs),"
-            " (SELECT coalesce(sum(count), 0) FROM tallies)"
+            " (SELECT coalesce(sum(count), 0) FROM job_counts)"
         )
-        found = [] if jobs == highest == told else [f"{jobs} jobs, {highest} ever enqueued, {told} in the tally"]
-        wrong = self.ask(
-            "SELECT kind, variant, state, count(*) FROM jobs GROUP BY kind, variant, state EXCEPT SELECT * FROM tallies"
+        problems = (
+            [] if jobs == highest == counted else [f"{jobs} jobs, {highest} ever enqueued, {counted} in the tally"]
         )
-        return found + [f"the tally differs for {row}" for row in wrong]
+        differences = self.ask(
+            "SELECT kind, variant, state, count(*) FROM jobs GROUP BY kind, variant, state"
+            " EXCEPT SELECT * FROM job_counts"
+        )
+        return problems + [f"the tally differs for {row}" for row in differences]
 
     def orphans(self) -> list[int]:
-        """Worker processes of this home that are still there."""
-        found = []
+        """Worker processes of this home that still exist."""
+        orphans = []
         for process in psutil.process_iter(["cmdline", "status"]):
             words = process.info["cmdline"] or []
             ours = "ringrift.workers.main" in words and any(str(self.path) in word for word in words)
             if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-        return found
+                orphans.append(process.pid)
+        return orphans
 
 
 def kill(process: "subprocess.Popen[str]") -> None:
-    """SIGKILL, and wait until it is gone."""
+    """Send SIGKILL, and wait until the process has ended."""
     process.send_signal(signal.SIGKILL)
     process.communicate()
 
 
 def reached(process: "subprocess.Popen[str]", holds: Callable[[], bool]) -> None:
-    """Wait until something is so; *process* is to be running until then."""
+    """Wait until a condition holds; *process* must be running until then."""
 
     def so() -> bool:
         assert process.poll() is None, process.communicate()[0][-3000:]

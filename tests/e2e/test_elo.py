@@ -1,4 +1,4 @@
-"""After a run the store says how strong each champion is, from jobs that real workers did."""
+"""After a run the store shows how strong each champion is, from jobs of real workers."""
 
 import json
 import signal
@@ -16,15 +16,13 @@ VARIANTS = "hex8_2p,hex8_3p"
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A home in which two variants have had two promotions each, rated soon after every decision."""
     home = Home(tmp_path_factory.mktemp("elo") / "home", SHARP)
-    code, output = home.run(
-        "run", "--iterations", "2", "--variants", VARIANTS, "--set", "policy.rate_seconds=0.2"
-    )  # fmt: skip
+    code, output = home.run("run", "--iterations", "2", "--variants", VARIANTS, "--set", "policy.rate_seconds=0.2")
     assert code == 0, output
     return home
 
 
-def told(home: Home, *arguments: str) -> dict[str, Any]:
-    """What the command answers as JSON."""
+def strengths(home: Home, *arguments: str) -> dict[str, Any]:
+    """The command's answer as JSON."""
     code, output = home.run("elo", *arguments, "--json")
     assert code == 0, output
     answer: dict[str, Any] = json.loads(output)
@@ -33,17 +31,21 @@ def told(home: Home, *arguments: str) -> dict[str, Any]:
 
 def test_champions_are_rated_above_their_start(ran: Home) -> None:
     """Each with bounds; start, champion, games and generations are those of the line."""
-    found = {one["variant"]: one for one in told(ran)["lines"]}
+    by_variant = {strength["variant"]: strength for strength in strengths(ran)["lines"]}
 
-    assert set(found) == set(VARIANTS.split(","))
+    assert set(by_variant) == set(VARIANTS.split(","))
     for variant, line in ran.lines().items():
-        one = found[variant]
-        assert (one["champion"], one["generation"], one["games"]) == (line.champion, 2, line.counts.games)
-        assert one["start"] == line.ancestors[0].model
-        assert one["blocks"] > 0
+        strength = by_variant[variant]
+        assert (strength["champion"], strength["generation"], strength["games"]) == (
+            line.champion,
+            2,
+            line.counts.games,
+        )
+        assert strength["start"] == line.ancestors[0].model
+        assert strength["blocks"] > 0
         # The last champion may be younger than the last ratings; the one before it is not.
-        [(body,)] = ran.ask("SELECT body FROM records WHERE kind = 'standing' AND id = ?", variant)
-        first, second, *_ = json.loads(body)["reigns"]
+        [(body,)] = ran.ask("SELECT body FROM records WHERE kind = 'ratings' AND id = ?", variant)
+        first, second, *_ = json.loads(body)["periods"]
         assert (first["generation"], first["elo"]) == (0, {"value": 0.0, "lower": 0.0, "upper": 0.0})
         assert (second["generation"], second["elo"]["value"] > 0.0) == (1, True)
         assert second["elo"]["lower"] < second["elo"]["value"] < second["elo"]["upper"]
@@ -52,9 +54,9 @@ def test_champions_are_rated_above_their_start(ran: Home) -> None:
     assert not ran.ask("SELECT key FROM jobs WHERE kind = 'rate' AND state = 'dead'")
 
 
-def test_the_errors_of_the_run_are_told(ran: Home) -> None:
+def test_the_errors_of_the_run_are_reported(ran: Home) -> None:
     """As many promotions as there were on evidence, and how many false ones to expect at most."""
-    errors = told(ran, "--variant", "hex8_2p")["errors"]
+    errors = strengths(ran, "--variant", "hex8_2p")["errors"]
 
     assert errors["promotions"] == 4
     assert errors["false_at_most"] > 0.0
@@ -73,7 +75,7 @@ def test_a_target_and_a_line_that_is_unknown(ran: Home) -> None:
 
 
 def test_watching_prints_at_once_and_ends_with_ctrl_c(ran: Home) -> None:
-    """It goes on until it is interrupted, and that is no failure."""
+    """The command prints until it is interrupted, and that is no failure."""
     process = ran.start("elo", "--watch")
     try:
         assert process.stdout is not None
@@ -85,9 +87,9 @@ def test_watching_prints_at_once_and_ends_with_ctrl_c(ran: Home) -> None:
         kill(process)
 
 
-def test_no_store_is_said_plainly(tmp_path: Path) -> None:
-    """Nothing is made where there is nothing."""
+def test_a_missing_store_is_reported(tmp_path: Path) -> None:
+    """The command creates nothing."""
     code, output = Home(tmp_path / "empty").run("elo")
 
     assert code == 1
-    assert "there is no store" in output
+    assert "no store at" in output

@@ -1,4 +1,4 @@
-"""The example plug-in, a program in C: it builds, conforms, stops when told to, and the loop learns it."""
+"""The example plug-in, a program in C: it builds, conforms, stops on a signal, and the loop trains it."""
 
 import json
 import os
@@ -14,13 +14,13 @@ from ringrift.workload.conformance import check, main
 from ringrift.workload.executable import Executable
 
 SOURCE = Path(__file__).parents[2] / "examples" / "coin" / "coin.c"
-GAMES_MANY = 50_000  # their progress is more than a pipe holds, so the program cannot end before it is heard
+GAMES_MANY = 50_000  # their progress is more than a pipe buffers, so the program cannot end before it is read
 STOPPED = 75
 
 
 @pytest.fixture(scope="module")
 def coin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, built as its README says, and every warning an error."""
+    """The program, built by the commands of its README, with every warning an error."""
     compiler = shutil.which("cc")
     if compiler is None:
         assert os.environ.get("CI") != "true", "there is no C compiler, and in CI there must be one"
@@ -33,15 +33,15 @@ def coin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("variant", ["coin_2p", "coin_3p"])
 def test_the_example_conforms(coin: Path, variant: str, tmp_path: Path) -> None:
-    """The suite for plug-ins finds nothing, whatever the seed."""
+    """The suite for plug-ins reports no fault, with any seed."""
     workload = Executable("coin", [str(coin)])
 
     assert [check(workload, variant, tmp_path / str(seed), seed) for seed in (0, 2**63, -1)] == [[], [], []]
 
 
 @pytest.mark.parametrize("words", [["fake", "hex8_2p"], ["coin", "coin_2p"]])
-def test_the_command_of_the_page_says_so(words: list[str], coin: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a user types to check a workload ends with 0 and one line."""
+def test_the_documented_command_confirms_it(words: list[str], coin: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The documented command to check a workload ends with 0 and one line."""
     command = ["--command", str(coin)] if words[0] == "coin" else []
 
     code = main([*words, *command])
@@ -58,7 +58,7 @@ def run_job(coin: Path, folder: Path, **job: object) -> "subprocess.Popen[str]":
 
 
 def test_the_example_stops_between_games(coin: Path, tmp_path: Path) -> None:
-    """Told to stop in the middle of a batch, it ends with 75 and the games it has, whole."""
+    """Stopped in the middle of a batch, it ends with 75 and its finished games, whole."""
     run_job(coin, tmp_path, stage="train").communicate(timeout=30)
     playing = run_job(coin, tmp_path, stage="play", inputs={"model": ["model"]}, params={"games": GAMES_MANY})
     assert playing.stdout is not None
@@ -74,7 +74,7 @@ def test_the_example_stops_between_games(coin: Path, tmp_path: Path) -> None:
 
 
 def test_the_loop_learns_the_example(coin: Path, home: Home) -> None:
-    """Registered as its README says, it is promoted on evidence, and its champion calls heads more often."""
+    """Registered as its README describes, it is promoted on evidence, and its champion calls heads more often."""
     settings = SHARP.replace('"fake"', '"coin"') + f"[workloads.coin]\ncommand = ['{coin}']\n"
     (home.path / "ringrift.toml").write_text(settings)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.processes import Home
-from ringrift.cli.gate import TOLD_SECONDS, TRIALS_PER_LOOK, told
+from ringrift.cli.commands.gate import _PROGRESS_SECONDS, _TRIALS_PER_CHECK, _with_progress
 from ringrift.evaluation.trial import Trial
 
 
@@ -18,14 +18,14 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home", settings="")
 
 
-def test_simulate_says_how_often_the_gate_errs(home: Home) -> None:
+def test_simulate_reports_the_error_rates_of_the_gate(home: Home) -> None:
     """Equal candidates hardly pass, much stronger ones do, and games are counted; no store is made."""
     code, output = home.run("gate", "simulate", "--players", "4", "--trials", "200", "--true", "0,100", "--json")
 
     assert code == 0, output
-    said = json.loads(output)
-    equal, strong = (cell["rates"] for cell in said["cells"])
-    assert (equal["trials"], said["gate"]["elo_1"], said["players"]) == (200, 35.0, 4)
+    result = json.loads(output)
+    equal, strong = (cell["rates"] for cell in result["cells"])
+    assert (equal["trials"], result["gate"]["elo_1"], result["players"]) == (200, 35.0, 4)
     assert equal["promoted"] < 0.15
     assert strong["promoted"] > 0.9
     assert 0 < strong["games"] < equal["games"]
@@ -33,11 +33,21 @@ def test_simulate_says_how_often_the_gate_errs(home: Home) -> None:
 
 
 def test_simulate_is_readable(home: Home) -> None:
-    """A line says what was simulated, and a row for each true difference what came of it."""
+    """The first line describes the simulation, and each true difference has a row with its results."""
     code, output = home.run(
-        "gate", "simulate", "--kind", "anti-disaster", "--trials", "50", "--players", "3", "--in-flight", "20",
-        "--slow", "1.3",
-    )  # fmt: skip
+        "gate",
+        "simulate",
+        "--kind",
+        "anti-disaster",
+        "--trials",
+        "50",
+        "--players",
+        "3",
+        "--in-flight",
+        "20",
+        "--slow",
+        "1.3",
+    )
 
     assert code == 0, output
     lines = output.splitlines()
@@ -46,7 +56,7 @@ def test_simulate_is_readable(home: Home) -> None:
     assert [line.split()[0] for line in lines[2:]] == ["-50", "+0"]
 
 
-def test_the_settings_in_force_are_what_is_simulated(home: Home) -> None:
+def test_the_configured_gate_is_simulated(home: Home) -> None:
     """Without other bounds the gate is that of the settings, so that it can be tried before it is used."""
     code, output = home.run("gate", "simulate", "--trials", "20", "--set", "policy.gate.elo_1=200", "--json")
 
@@ -54,7 +64,7 @@ def test_the_settings_in_force_are_what_is_simulated(home: Home) -> None:
     assert [cell["elo"] for cell in json.loads(output)["cells"]] == [0.0, 200.0]
 
 
-def test_budget_says_what_becomes_of_a_run(home: Home) -> None:
+def test_budget_reports_the_false_promotions_of_a_run(home: Home) -> None:
     """Runs with many equal candidates have fewer false promotions with the budget than without."""
     code, output = home.run(
         "gate", "budget", "--players", "4", "--runs", "1", "--tests", "400", "--null", "0.9", "--json"
@@ -63,7 +73,7 @@ def test_budget_says_what_becomes_of_a_run(home: Home) -> None:
     assert code == 0, output
     [run] = json.loads(output)["runs"]
     assert run["false_share"] < run["plain_false_share"]
-    assert run["kept"] > 0.7
+    assert run["power"] > 0.7
 
 
 @pytest.mark.parametrize(
@@ -71,18 +81,18 @@ def test_budget_says_what_becomes_of_a_run(home: Home) -> None:
     [
         (("--alpha", "2"), "setting policy.gate.alpha = 2.0 is not valid: must lie between 1e-06 and 0.5"),
         (("--elo-1", "-5"), "setting policy.gate.elo_1 = -5.0 is not valid: must be above elo_0 = 0"),
-        (("--true", "0,x"), "setting --true = '0,x' is not valid: must be numbers with commas between them"),
-        (("--true", "5000"), "setting --true = 5000.0 is not valid: must lie between -1000 and 1000"),
-        (("--true", ",".join(["0"] * 17)), "setting count of --true = 17 is not valid"),
-        (("--players", "5"), "setting --players = 5 is not valid: must lie between 2 and 4"),
-        (("--trials", "0"), "setting --trials = 0 is not valid: must lie between 1 and 1e+06"),
-        (("--in-flight", "0"), "setting --in-flight = 0 is not valid"),
-        (("--slow", "nan"), "setting --slow = nan is not valid"),
+        (("--true", "0,x"), "--true '0,x' is not valid: must be numbers with commas between them"),
+        (("--true", "5000"), "--true 5000.0 is not valid: must lie between -1000 and 1000"),
+        (("--true", ",".join(["0"] * 17)), "count of --true 17 is not valid"),
+        (("--players", "5"), "--players 5 is not valid: must lie between 2 and 4"),
+        (("--trials", "0"), "--trials 0 is not valid: must lie between 1 and 1e+06"),
+        (("--in-flight", "0"), "--in-flight 0 is not valid"),
+        (("--slow", "nan"), "--slow nan is not valid"),
         (("--kind", "best"), "unknown kind of gate 'best'; known: anti-disaster, improvement, non-regression"),
     ],
 )
 def test_wrong_input_is_named(home: Home, arguments: tuple[str, ...], text: str) -> None:
-    """Exit 2 and one line that says which value may not be."""
+    """Exit 2 and one line that names the invalid value."""
     code, output = home.run("gate", "simulate", *arguments)
 
     assert code == 2, output
@@ -91,28 +101,28 @@ def test_wrong_input_is_named(home: Home, arguments: tuple[str, ...], text: str)
 
 
 class Stepping:
-    """A clock on which every look takes as long as a line of progress may."""
+    """A clock on which every reading takes as long as the interval between two lines of progress."""
 
     def __init__(self) -> None:
         self.looks = 0
 
     def now(self) -> float:
-        """Never asked for."""
+        """Never read."""
         return 0.0
 
     def tick(self) -> float:
         """Later by the time between two lines."""
         self.looks += 1
-        return self.looks * TOLD_SECONDS
+        return self.looks * _PROGRESS_SECONDS
 
 
-def test_long_runs_say_how_far_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line on stderr now and then; stdout stays what was asked for."""
+def test_long_runs_report_their_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    """Progress is printed to stderr now and then; stdout has only the result."""
     running: Iterator[Trial] = repeat(Trial(promoted=True, blocks=1, surplus=0))
 
-    found = list(told("+35 Elo", running, 2 * TRIALS_PER_LOOK, Stepping()))
+    finished = list(_with_progress("+35 Elo", running, 2 * _TRIALS_PER_CHECK, Stepping()))
 
-    assert len(found) == 2 * TRIALS_PER_LOOK
+    assert len(finished) == 2 * _TRIALS_PER_CHECK
     printed = capsys.readouterr()
     assert printed.err.splitlines() == ["+35 Elo: 50 of 100 trials", "+35 Elo: 100 of 100 trials"]
     assert printed.out == ""

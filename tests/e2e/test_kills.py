@@ -1,4 +1,4 @@
-"""kill -9 at every named place and at random moments: the loop goes on, and nothing is lost or counted twice."""
+"""kill -9 at every failpoint and at random moments: the loop continues, and nothing is lost or counted twice."""
 
 import json
 import random
@@ -24,34 +24,34 @@ LAST = "SELECT position FROM log ORDER BY position DESC LIMIT 1"
 
 @contextmanager
 def balanced(home: Home) -> Iterator[list[str]]:
-    """Watch the conservation of work from outside all the while; what broke it."""
-    over, found = threading.Event(), list[str]()
+    """Check the conservation of work from outside all the while; the violations."""
+    over, problems = threading.Event(), list[str]()
 
     def watch() -> None:
         while not over.wait(LOOK_SECONDS):
             if home.database.exists():
                 try:
-                    found.extend(home.unbalanced())
+                    problems.extend(home.unbalanced())
                 except UNMADE:
                     continue
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        yield found
+        yield problems
     finally:
         over.set()
         watcher.join()
 
 
 def assert_counted_once(home: Home) -> None:
-    """Every batch that was announced counts exactly once, and those that were kept are really there."""
+    """Every announced batch counts exactly once, and the kept ones really exist."""
     batches = home.batches()
     for variant, line in home.lines().items():
         announced = batches.get(variant, {})
         assert set(announced.values()) <= {1}, f"{variant}: a batch was announced twice"
         assert line.counts.batches == len(announced), f"{variant}: {line.counts} of {len(announced)}"
-    assert home.ask("SELECT reader, error FROM deliveries") == [], "no reaction of ours fails, whatever is killed"
+    assert home.ask("SELECT reader, error FROM deliveries") == [], "no built-in reaction fails, whatever is killed"
 
 
 def assert_present(home: Home) -> None:
@@ -84,13 +84,13 @@ def run_on(home: Home) -> None:
 
 @pytest.mark.timeout(2 * RUN_SECONDS_MAX)
 def test_a_kill_at_every_failpoint_loses_nothing(home: Home, gone: Callable[[Home], bool]) -> None:
-    """The process dies at each named failpoint in turn; every next start goes on where the log stands."""
+    """The process dies at each failpoint in turn; every next start continues from the log."""
     (home.path / "ringrift.toml").write_text(SLOW)
     rng = random.Random(7)
     with balanced(home) as broken:
         for name in NAMES:
-            place = (name, rng.randint(1, 5))
-            process = home.start("run", "--iterations", "0", "--variants", ",".join(VARIANTS), failpoint=place)
+            failpoint = (name, rng.randint(1, 5))
+            process = home.start("run", "--iterations", "0", "--variants", ",".join(VARIANTS), failpoint=failpoint)
             output, _ = process.communicate(timeout=RUN_SECONDS_MAX)
 
             assert process.returncode == EXIT_FAILPOINT, f"{name} was never passed:\n{output[-2000:]}"
@@ -120,8 +120,8 @@ def test_kills_at_random_moments_lose_nothing(home: Home, gone: Callable[[Home],
 
 
 @pytest.mark.timeout(2 * RUN_SECONDS_MAX)
-def test_a_lost_blob_folder_costs_only_what_was_nowhere_else(home: Home, gone: Callable[[Home], bool]) -> None:
-    """A kill that takes one node's blob folder along: games nobody else had are reported lost, and the loop goes on."""
+def test_a_lost_blob_folder_loses_only_batches_without_a_copy(home: Home, gone: Callable[[Home], bool]) -> None:
+    """After a kill that takes a node's blob folder, batches without a copy are reported lost; the loop continues."""
     rng = random.Random(13)
     with balanced(home) as broken:
         for _ in range(8):
@@ -131,9 +131,11 @@ def test_a_lost_blob_folder_costs_only_what_was_nowhere_else(home: Home, gone: C
             shutil.rmtree(victim)
             assert_counted_once(home)
         run_on(home)
-    told = [json.loads(body) for (body,) in home.ask("SELECT body FROM log WHERE name = 'data.lost'")]
+    events = [json.loads(body) for (body,) in home.ask("SELECT body FROM log WHERE name = 'data.lost'")]
     announced = home.batches()
     for variant, line in home.lines().items():
-        lost = [said["blob"] for said in told if said["variant"] == variant and said["blob"] in announced[variant]]
-        assert line.counts.lost == len(lost) == len(set(lost)), "each lost batch is told once and counted once"
+        lost = [
+            event["blob"] for event in events if event["variant"] == variant and event["blob"] in announced[variant]
+        ]
+        assert line.counts.lost == len(lost) == len(set(lost)), "each lost batch is reported once and counted once"
     assert broken == []

@@ -1,4 +1,4 @@
-"""Many events, many durable listeners, and processes that are killed: nothing is lost, doubled or out of order."""
+"""Many events, many durable handlers and reactions, and killed processes: nothing is lost, doubled or out of order."""
 
 import asyncio
 import os
@@ -16,16 +16,16 @@ import apsw
 import pytest
 
 from ringrift.events.node import Left
-from waiting import wait_until
+from wait import wait_until
 
 CHILD = Path(__file__).with_name("many.py")
 EVENTS = 100_000
-LISTENERS = 20
+READERS = 20
 PROCESSES = 3
 ROUNDS = 4
 """How often each of the processes is killed."""
 AHEAD = 15_000
-"""Events that the publisher may be ahead of the listeners, so that it is at work for most of the time."""
+"""Events that the publisher may be ahead of the readers, so that it works most of the time."""
 ORDER = 2_500
 SECONDS_MAX = 400.0
 """For one show.  It takes half a minute on a machine that does nothing else."""
@@ -33,12 +33,12 @@ SEED = int(os.environ.get("RINGRIFT_MANY_SEED") or Random().getrandbits(32))
 
 
 class Show:
-    """A publisher and three processes that share twenty listeners among them, on one store."""
+    """A publisher and three processes that share twenty handlers or reactions, on one store."""
 
     def __init__(self, part: str, home: Path) -> None:
         self._part, self._store, self.folder = part, home / "store.db", home / "files"
         self.folder.mkdir(parents=True)
-        self.names = [f"{part}{number:02}" for number in range(LISTENERS)]
+        self.names = [f"{part}{number:02}" for number in range(READERS)]
         self._ordered = 0
         self._db: apsw.Connection | None = None
         self.publisher = self._start("publish")
@@ -62,21 +62,21 @@ class Show:
         return list(self._db.execute(query))
 
     def progress(self) -> float:
-        """What part of all deliveries is behind us; the publisher is told to go on meanwhile."""
+        """The share of all deliveries that is done; the publisher is ordered to continue meanwhile."""
         ended = [child.args for child in (self.publisher, *self.children) if child.poll() is not None]
         assert ended == [], "only we kill"
         if not self._store.exists() or not self.ask("SELECT 1 FROM sqlite_schema WHERE name = 'readers'"):
             return 0.0
-        [(taken,)] = self.ask("SELECT coalesce(sum(position), 0) FROM readers")
-        while self._ordered < EVENTS and self._ordered - taken / LISTENERS < AHEAD:
+        [(delivered,)] = self.ask("SELECT coalesce(sum(position), 0) FROM readers")
+        while self._ordered < EVENTS and self._ordered - delivered / READERS < AHEAD:
             assert self.publisher.stdin is not None
             self.publisher.stdin.write(b"%d\n" % ORDER)
             self.publisher.stdin.flush()
             self._ordered += ORDER
-        return float(taken) / (EVENTS * LISTENERS)
+        return float(delivered) / (EVENTS * READERS)
 
     def kill(self, number: int) -> None:
-        """SIGKILL one of the three, as it is, and start it again."""
+        """SIGKILL one of the three at once, and start it again."""
         child = self.children[number]
         assert child.poll() is None, "it was alive until now"
         child.send_signal(signal.SIGKILL)
@@ -86,7 +86,7 @@ class Show:
         self.kills.append(self.progress())
 
     def clear(self) -> None:
-        """End everybody."""
+        """End all processes."""
         if self._db is not None:
             self._db.close()
         for child in (self.publisher, *self.children):
@@ -96,8 +96,8 @@ class Show:
 
 
 @contextmanager
-def shown(part: str, home: Path) -> Iterator[Show]:
-    """A show that leaves nobody behind."""
+def running_show(part: str, home: Path) -> Iterator[Show]:
+    """A show that leaves no process behind."""
     show = Show(part, home)
     try:
         yield show
@@ -106,7 +106,7 @@ def shown(part: str, home: Path) -> Iterator[Show]:
 
 
 def perform(show: Show) -> None:
-    """Kill each of the three a few times at random moments, and wait until all has been delivered."""
+    """Kill each of the three a few times at random moments, and wait until all events have been delivered."""
     rng = Random(SEED)
     victims = [number for _ in range(ROUNDS) for number in rng.sample(range(PROCESSES), PROCESSES)]
     moments = sorted(rng.uniform(0.02, 0.95) for _ in victims)
@@ -121,7 +121,7 @@ def perform(show: Show) -> None:
 
 
 def ids(show: Show) -> Sequence[str]:
-    """The ids of all events, in order, after a look at the log: each was said once, and no delivery ever failed."""
+    """The ids of all events, in order; checks that each was published once, and that no delivery ever failed."""
     rows = show.ask("SELECT position, id, name, body FROM log ORDER BY position")
     assert [position for position, *_ in rows] == list(range(1, EVENTS + 1))
     assert {name for _, _, name, _ in rows} == {Left.name()}
@@ -132,39 +132,39 @@ def ids(show: Show) -> Sequence[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1.5 * SECONDS_MAX)
-def test_reactions_happen_once_and_in_order_whoever_dies(tmp_path: Path) -> None:
+def test_reactions_happen_once_and_in_order_despite_kills(tmp_path: Path) -> None:
     """100,000 events through 20 reactions in three processes that are killed: every effect exactly once, in order."""
     print(f"RINGRIFT_MANY_SEED={SEED}")  # noqa: T201 - shown when the test fails
 
-    with shown("react", tmp_path) as show:
+    with running_show("react", tmp_path) as show:
         perform(show)
-        told = 0
+        checksum = 0
         for id in ids(show):
-            told = zlib.crc32(id.encode(), told)
+            checksum = zlib.crc32(id.encode(), checksum)
         chains = dict(show.ask("SELECT id, body FROM records WHERE kind = 'chain'"))
 
-    assert chains == {name: b"%d %d %d" % (EVENTS, told, EVENTS) for name in show.names}
+    assert chains == {name: b"%d %d %d" % (EVENTS, checksum, EVENTS) for name in show.names}
     assert len(show.kills) == ROUNDS * PROCESSES
     assert max(show.kills) < 1.0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1.5 * SECONDS_MAX)
-def test_handlers_hear_everything_under_one_key_whoever_dies(tmp_path: Path) -> None:
+def test_handlers_receive_every_event_under_one_key_despite_kills(tmp_path: Path) -> None:
     """The same with 20 handlers: every event at least once, in order, and each duplicate under the same key."""
     print(f"RINGRIFT_MANY_SEED={SEED}")  # noqa: T201 - shown when the test fails
 
-    with shown("handle", tmp_path) as show:
+    with running_show("handle", tmp_path) as show:
         perform(show)
-        said = ids(show)
+        event_ids = ids(show)
     repeated = 0
     for name in show.names:
         lines = (show.folder / name).read_bytes().splitlines()
-        keys = dict(zip(range(1, EVENTS + 1), (f"{name}@{id}".encode() for id in said), strict=True))
+        keys = dict(zip(range(1, EVENTS + 1), (f"{name}@{id}".encode() for id in event_ids), strict=True))
         first = list(dict.fromkeys(lines))
         assert first == [b"%d %s" % (position, key) for position, key in keys.items()], name
         repeated += len(lines) - len(first)
 
-    assert repeated > 0, "the kills hit nobody in the middle of anything"
+    assert repeated > 0, "no kill interrupted a delivery"
     assert len(show.kills) == ROUNDS * PROCESSES
     assert max(show.kills) < 1.0

@@ -1,4 +1,4 @@
-"""A game that is a program of its own, named in the settings: the loop learns it like any other."""
+"""A game that is an external program, named in the settings: the loop trains it like any other."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from unit.workload.test_executable import PLUGIN
 
 
 def test_the_loop_goes_round_with_an_executable(home: Home, tmp_path: Path) -> None:
-    """One promotion with every job done by an external program under a worker of ours; nothing is left running."""
+    """One promotion with every job done by an external program under a worker; no process is left running."""
     script = tmp_path / "plugin.py"
     script.write_text(PLUGIN.replace("SOURCE", repr(str(Path(fake.__file__).parents[2]))))
     command = [sys.executable, "-I", "-S", str(script)]

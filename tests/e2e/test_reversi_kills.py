@@ -1,4 +1,4 @@
-"""kill -9 to workers of the real workload: finished games and training are kept to within seconds, and it goes on."""
+"""kill -9 to workers of the real workload: finished games and training are kept to within seconds."""
 
 import asyncio
 import json
@@ -18,9 +18,9 @@ import pytest
 from e2e.processes import Home, outlived
 from ringrift.kernel.clock import SystemClock
 from ringrift_reversi import tensors
-from waiting import wait_until
+from wait import wait_until
 
-# The lease is that of `make run`: what is kept must not hang on how often a lease is renewed.
+# The lease is that of `make run`: the kept progress must not depend on how often a lease is renewed.
 TINY = """
 [work]
 slots = 1
@@ -42,12 +42,12 @@ play_jobs_open = 1
 """
 VARIANT = "hex8_2p"
 GAMES_KEPT_SECONDS, TRAINING_KEPT_SECONDS = 5.0, 10.0
-LATE_SECONDS = 1.0  # how late we may see it on a machine that has other work
+LATE_SECONDS = 1.0  # how late the test may see it on a busy machine
 PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observed:
     """A job as the store has it."""
 
     attempts: int
@@ -56,14 +56,14 @@ class Seen:
 
 
 class Watch:
-    """What is asked of one run from outside, and how its workers are killed."""
+    """The queries on one run from outside, and the kills of its workers."""
 
     def __init__(self, home: Home, process: "subprocess.Popen[str]", seed: int) -> None:
         self.home, self.process = home, process
         self._rng, self._clock = random.Random(seed), SystemClock()
 
-    def claimed(self, kind: str) -> Seen | None:
-        """The job of *kind* that somebody does at present."""
+    def claimed(self, kind: str) -> Observed | None:
+        """The job of *kind* that is running at present."""
         query = "SELECT attempts, outputs FROM jobs WHERE kind = ? AND state = 'claimed' ORDER BY number LIMIT 1"
         if not self.home.database.exists():
             return None
@@ -73,25 +73,29 @@ class Watch:
             return None  # the store is being made just now
         for attempts, outputs in rows:
             left = json.loads(outputs)
-            return Seen(attempts, left[-1]["blob"] if left else None, self._clock.tick())
+            return Observed(attempts, left[-1]["blob"] if left else None, self._clock.tick())
         return None
 
-    async def until(self, kind: str, *, attempts: int = 1, after: Seen | None = None, kept: bool = True) -> Seen:
-        """Wait for a job of *kind* in this try or a later one; with *kept*, for a checkpoint other than *after*'s."""
-        found: list[Seen] = []
+    async def until(
+        self, kind: str, *, attempts: int = 1, after: Observed | None = None, with_checkpoint: bool = True
+    ) -> Observed:
+        """Wait for a job of *kind* in this attempt or a later one, and for a checkpoint other than *after*'s."""
+        result: list[Observed] = []
 
         def reached() -> bool:
             assert self.process.poll() is None, self.process.communicate()[0][-3000:]
-            seen = self.claimed(kind)
-            if seen is None or seen.attempts < attempts:
+            observed = self.claimed(kind)
+            if observed is None or observed.attempts < attempts:
                 return False
-            if kept and (seen.checkpoint is None or (after is not None and seen.checkpoint == after.checkpoint)):
+            if with_checkpoint and (
+                observed.checkpoint is None or (after is not None and observed.checkpoint == after.checkpoint)
+            ):
                 return False
-            found.append(seen)
+            result.append(observed)
             return True
 
         await wait_until(reached, PATIENCE_SECONDS)
-        return found[-1]
+        return result[-1]
 
     async def kill(self, within_seconds: float) -> None:
         """SIGKILL to every worker of the run, at a random moment *within_seconds* from now."""
@@ -100,9 +104,9 @@ class Watch:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def kept(self, seen: Seen) -> dict[str, tensors.Array]:
-        """What the checkpoint of *seen* holds."""
-        [path] = self.home.path.glob(f"blobs/*/*/{seen.checkpoint}")
+    def checkpoint(self, observed: Observed) -> dict[str, tensors.Array]:
+        """The content of the checkpoint of *observed*."""
+        [path] = self.home.path.glob(f"blobs/*/*/{observed.checkpoint}")
         return tensors.unpack(path.read_bytes())[0]
 
 
@@ -128,21 +132,21 @@ async def kill_player(path: Path) -> None:
         await watch.kill(within_seconds=2.0)
         again = await watch.until("play", attempts=2, after=last)
 
-        before, after = watch.kept(last), watch.kept(again)
+        before, after = watch.checkpoint(last), watch.checkpoint(again)
         games = len(before["numbers"])
         assert last.at - first.at < GAMES_KEPT_SECONDS + LATE_SECONDS
-        assert games > len(watch.kept(first)["numbers"]) > 0
+        assert games > len(watch.checkpoint(first)["numbers"]) > 0
         assert after["numbers"][:games].tolist() == before["numbers"].tolist()
         assert np.array_equal(after["done.moves"][: len(before["done.moves"])], before["done.moves"])
         assert len(after["numbers"]) > games
 
 
 async def kill_the_others(path: Path) -> None:
-    """A player, then an exporter, then the trainer of what those two made all the same."""
+    """A player, then an exporter, then the trainer of the output of those two."""
     async with running(path, "games_per_batch = 64\ngames_per_export = 128", seed=4) as watch:
-        await watch.until("play", kept=False)
+        await watch.until("play", with_checkpoint=False)
         await watch.kill(within_seconds=0.5)
-        await watch.until("export", kept=False)
+        await watch.until("export", with_checkpoint=False)
         await watch.kill(within_seconds=0.02)
         first = await watch.until("train")
         last = await watch.until("train", after=first)
@@ -152,8 +156,13 @@ async def kill_the_others(path: Path) -> None:
         tries = dict(watch.home.ask("SELECT kind, max(attempts) FROM jobs WHERE state = 'done' GROUP BY kind"))
         lost = watch.home.ask("SELECT count(*) FROM log WHERE name IN ('data.lost', 'work.buried')")
         assert last.at - first.at < TRAINING_KEPT_SECONDS + LATE_SECONDS
-        assert watch.kept(again)["step"][0] > watch.kept(last)["step"][0] > watch.kept(first)["step"][0] > 0
-        assert min(tries["play"], tries["export"]) >= 2, f"not every kill hit what it was meant for: {tries}"
+        assert (
+            watch.checkpoint(again)["step"][0]
+            > watch.checkpoint(last)["step"][0]
+            > watch.checkpoint(first)["step"][0]
+            > 0
+        )
+        assert min(tries["play"], tries["export"]) >= 2, f"not every kill hit its target: {tries}"
         assert lost == [(0,)]
         assert watch.home.unbalanced() == []
 

@@ -1,4 +1,4 @@
-"""The real workload, small: it learns, proves or says what missed, stops in good order and can be played against."""
+"""The real workload, small: it learns, proves or names what missed, stops in good order and can be played against."""
 
 import json
 import signal
@@ -11,7 +11,7 @@ import pytest
 from e2e.processes import Home, reached
 from ringrift.pipeline.line import Line
 
-# Its gate lets nearly everybody pass at once, so that there is something to prove in so short a time.
+# The gate lets nearly every candidate pass at once, so that there is something to prove in so short a time.
 TINY = """
 [work]
 rescue_seconds = 0.2
@@ -44,28 +44,29 @@ SECONDS_MAX = 110.0
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Iterator[Home]:
-    """A home where every game takes milliseconds, with nothing of it left running afterwards."""
+    """A home where every game takes milliseconds; none of its processes is left running afterwards."""
     made = Home(tmp_path / "home", TINY)
     yield made
     made.clear()
 
 
 def test_a_timed_run_ends_with_a_verdict_and_three_reports(tiny: Home) -> None:
-    """Exit 0 or 3, as the claims in the report say; text, JSON and page agree on every promotion."""
+    """Exit 0 or 3, in agreement with the claims in the report; text, JSON and page agree on every promotion."""
     code, output = tiny.run("run", "--minutes", "0.3", "--variants", VARIANT, "--seed", "5", seconds=SECONDS_MAX)
 
     report = json.loads((tiny.path / "report.json").read_text())
     page = (tiny.path / "report.html").read_text()
     [finding] = report["proof"]
-    promoted = [one for one in report["decisions"][VARIANT] if one["promoted"]]
+    promoted = [promotion for promotion in report["decisions"][VARIANT] if promotion["promoted"]]
     assert code == (0 if finding["met"] else 3), output[-3000:]
-    assert ("SHOWN: all 1 claims hold" if finding["met"] else "NOT SHOWN: 1 of 1") in output
+    assert ("PROVEN: all 1 claims hold" if finding["met"] else "NOT PROVEN: 1 of 1") in output
     assert report["about"]["seed"] == 5
     assert (report["about"]["workload"], report["about"]["params"]["threads"]) == ("reversi", 1)
     assert promoted[0]["generation"] == 0
-    assert all(one["model"] in page and one["model"][:10] in output for one in promoted)
+    assert all(promotion["model"] in page and promotion["model"][:10] in output for promotion in promoted)
     assert finding["n"] in (0, 256)
-    assert tiny.ask("SELECT count(*) FROM jobs WHERE state IN ('ready', 'claimed') AND key LIKE 'proof:%'") == [(0,)]
+    live = "SELECT count(*) FROM jobs WHERE state IN ('ready', 'claimed') AND key LIKE 'match:proof:%'"
+    assert tiny.ask(live) == [(0,)]
     assert tiny.orphans() == []
 
 
@@ -107,7 +108,7 @@ def test_a_run_that_is_cut_short_goes_on(cut: Stopped, tmp_path: Path) -> None:
     again = stopped(home, lambda line: line.counts.games > before.counts.games, signal.SIGTERM)
 
     assert cut.code == 130, cut.output
-    assert "run again to go on" in cut.output
+    assert '"ringrift run" goes on' in cut.output
     assert cut.home.ask("SELECT count(*) FROM jobs WHERE state = 'claimed'") == [(0,)]
     assert again.code == 143, again.output[-3000:]
     assert seed_line(cut.output) == seed_line(again.output)
@@ -116,12 +117,12 @@ def test_a_run_that_is_cut_short_goes_on(cut: Stopped, tmp_path: Path) -> None:
 
 
 def seed_line(output: str) -> str:
-    """What a run says of its seed."""
+    """The line of a run about its seed."""
     return next(line for line in output.splitlines() if line.startswith("seed ")).split(",")[0]
 
 
 def test_the_control_process_stays_light(cut: Stopped) -> None:
-    """What runs the loop loads neither numpy nor torch; its workers do."""
+    """The process that runs the loop loads neither numpy nor torch; its workers do."""
     assert "python" in cut.maps
     assert not [name for name in ("numpy", "numba", "torch") if f"/{name}/" in cut.maps]
 
@@ -135,27 +136,27 @@ def played(home: Home, *arguments: str, moves: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("variant", ["square8_2p", "hex8_3p"])
 def test_a_person_plays_a_baseline_through_a_pipe(tiny: Home, variant: str) -> None:
-    """Cells, hints, undo and nonsense are answered; who has no more to say leaves."""
+    """Cells, hints, undo and invalid input are answered; the end of the input ends the game."""
     code, output = played(tiny, variant, "--model", "greedy", "--seat", "2", moves="hint\nundo\nnonsense\nquit\n")
 
     assert code == 0, output
     assert f"{variant} against greedy; you are O in seat 2." in output
     assert "X plays " in output
     assert "it would play " in output
-    assert "there is nothing to take back" in output
-    assert "'nonsense' is no legal move" in output
+    assert "no move to take back" in output
+    assert "'nonsense' is not a legal move" in output
     assert output.count("O to move >") >= 3
 
 
 def test_a_person_plays_the_champion(cut: Stopped, tiny: Home) -> None:
-    """As soon as there is one; before, the command says what to do."""
+    """The command works once there is a champion; before, it prints what to do."""
     none, absent = played(tiny, VARIANT, moves="")
 
     code, output = played(cut.home, VARIANT, "--sims", "4", moves="hint\n")
 
     champion = cut.home.lines()[VARIANT].champion
     assert none == 1
-    assert "there is no store at" in absent
+    assert "no store at" in absent
     assert champion is not None
     assert code == 0, output
     assert f"against champion {champion[:10]}" in output
@@ -163,7 +164,7 @@ def test_a_person_plays_the_champion(cut: Stopped, tiny: Home) -> None:
 
 
 def test_wrong_opponents_are_refused_by_name(tiny: Home) -> None:
-    """A seat that is not there, a baseline that nobody knows, a file that is no model."""
+    """An unknown seat, an unknown baseline, a file that is no model."""
     (tiny.path / "no.model").write_bytes(b"x" * 100)
 
     seat, first = played(tiny, VARIANT, "--seat", "3", moves="")
@@ -171,6 +172,6 @@ def test_wrong_opponents_are_refused_by_name(tiny: Home) -> None:
     file, third = played(tiny, VARIANT, "--model", str(tiny.path / "no.model"), moves="")
 
     assert (seat, name, file) == (2, 2, 2)
-    assert "--seat = 3" in first
+    assert "--seat 3 is not valid" in first
     assert "unknown player 'stockfish'" in second
     assert "--model" in third

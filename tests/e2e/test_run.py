@@ -1,4 +1,4 @@
-"""The main job, as a newcomer runs it."""
+"""The main command, as a new user runs it."""
 
 import json
 import signal
@@ -21,12 +21,12 @@ def test_a_run_ends_by_itself_with_its_evidence(home: Home) -> None:
 
     assert code == 0, output
     for variant in ("hex8_2p", "hex8_3p"):
-        promoted = [one for one in report["decisions"][variant] if one["promoted"]]
-        assert [one["generation"] for one in promoted] == [0, 1, 2, 3]
-        assert all(one["evidence"]["llr"] >= one["evidence"]["upper"] for one in promoted[1:])
-        assert all(one["evidence"]["blocks"] >= 16 for one in promoted[1:])
-        assert all(later["previous"] == one["model"] for one, later in pairwise(promoted))
-        assert all(one["model"][:10] in output for one in promoted)
+        promoted = [decision for decision in report["decisions"][variant] if decision["promoted"]]
+        assert [decision["generation"] for decision in promoted] == [0, 1, 2, 3]
+        assert all(decision["evidence"]["llr"] >= decision["evidence"]["upper"] for decision in promoted[1:])
+        assert all(decision["evidence"]["blocks"] >= 16 for decision in promoted[1:])
+        assert all(later["previous"] == decision["model"] for decision, later in pairwise(promoted))
+        assert all(decision["model"][:10] in output for decision in promoted)
 
 
 def test_sync_and_distribute_really_copy(once: Home) -> None:
@@ -45,7 +45,7 @@ def test_sync_and_distribute_really_copy(once: Home) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_in_good_order_and_the_next_run_goes_on(home: Home, number: int, code: int) -> None:
-    """After a signal no job is claimed, no worker is left, and the next run ends what this one began."""
+    """After a signal no job is claimed, no worker is left, and the next run completes the interrupted one."""
     process = home.start("run", "--iterations", "40", "--variants", "hex8_2p")
     reached(process, lambda: home.has(BUSY) and home.lines()["hex8_2p"].counts.games > 0)
 
@@ -54,7 +54,7 @@ def test_a_signal_stops_in_good_order_and_the_next_run_goes_on(home: Home, numbe
 
     before = home.lines()["hex8_2p"].iteration
     assert process.returncode == code, output
-    assert "run again to go on" in output
+    assert '(stopped early; "ringrift run" goes on)' in output
     assert home.ask("SELECT count(*) FROM jobs WHERE state = 'claimed'") == [(0,)]
     assert home.orphans() == []
     assert home.run("run", "--iterations", str(before + 1), "--variants", "hex8_2p")[0] == 0
@@ -74,8 +74,8 @@ def test_a_second_coordinator_is_refused(home: Home) -> None:
     assert "square8_2p" not in home.lines()
 
 
-def test_status_shows_what_there_is(home: Home) -> None:
-    """Also when no node is running, status shows lines, jobs and nodes; without a store it says that there is none."""
+def test_status_shows_lines_jobs_and_nodes(home: Home) -> None:
+    """Even when no node is running, status shows lines, jobs and nodes; without a store it reports its absence."""
     early, absent = home.run("status")
     home.run("run", "--iterations", "1", "--variants", "hex8_2p", "--report", str(home.path / "mine.json"))
 
@@ -84,9 +84,9 @@ def test_status_shows_what_there_is(home: Home) -> None:
 
     state = json.loads(machine)
     assert early == 1
-    assert "there is no store at" in absent
+    assert "no store at" in absent
     assert code == 0, text
-    assert "what is wrong: nothing" in text
+    assert "problems: none" in text
     assert [line["stage"] for line in state["lines"]] == ["resting"]
     assert {node["id"] for node in state["nodes"]} == {"a", "a-2", "a-3"}
     assert sum(state["tally"]["train"].values()) >= 2
@@ -94,7 +94,7 @@ def test_status_shows_what_there_is(home: Home) -> None:
 
 
 def test_why_names_the_gate(home: Home) -> None:
-    """Asked from another process while the loop runs, why names the gate with value, limit and since when."""
+    """Queried from another process while the loop runs, why names the gate with value, limit and since when."""
     (home.path / "ringrift.toml").write_text(FAKE + "[work.params]\nfake_slow_seconds = 30.0\nfake_stage = 'play'\n")
     process = home.start("run", "--iterations", "0", "--variants", "hex8_2p")
     reached(process, lambda: home.has(BUSY) and home.lines()["hex8_2p"].stage == "collecting")
@@ -106,7 +106,7 @@ def test_why_names_the_gate(home: Home) -> None:
     process.communicate(timeout=PATIENCE_SECONDS + 10)
     waits = json.loads(machine)["waits_on"]
     assert code == 0, output
-    assert "hex8_2p is collecting since" in output
-    assert "it waits on   collecting: waits — games since the last export: 0 of 400, since" in output
+    assert " collecting since " in output
+    assert "hex8_2p is collecting and waits: games since the last export: 0 of 400, since" in output
     assert (waits["gate"], waits["allowed"], waits["value"], waits["limit"]) == ("collecting", False, 0, 400)
     assert waits["since"] > 0

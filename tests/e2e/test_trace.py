@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collector import Collector, Seen, collecting
+from collector import Collector, ReceivedSpan, collecting
 from e2e.processes import QUICK, Home
 from ringrift.bus.trace import from_traceparent, span_of
 from ringrift.workload import fake
@@ -22,36 +22,36 @@ with open(PLACE, "a") as file: file.write(sys.argv[1] + " " + os.environ.get("TR
 
 
 def plugged(home: Home, folder: Path) -> Path:
-    """Let an executable do every job, which writes down where it stands; the file it writes to."""
-    place = folder / "places"
+    """Let an executable do every job, which records its trace context; the file it writes to."""
+    record = folder / "positions"
     script = folder / "plugin.py"
     text = PLUGIN.replace("SOURCE", repr(str(Path(fake.__file__).parents[2])))
-    script.write_text(text.replace("class Context:", WRITES.replace("PLACE", repr(str(place))) + "class Context:", 1))
+    script.write_text(text.replace("class Context:", WRITES.replace("PLACE", repr(str(record))) + "class Context:", 1))
     command = [sys.executable, "-I", "-S", str(script)]
     settings = QUICK.replace('"fake"', '"mine"')
     (home.path / "ringrift.toml").write_text(f"{settings}{TRACE}[workloads.mine]\ncommand = {command}\n")
-    return place
+    return record
 
 
-def upwards(there: Collector, seen: Seen) -> list[str]:
-    """The names from *seen* up to the root of its trace."""
-    spans = {span.id: span for span in there.spans()}
+def upwards(there: Collector, span: ReceivedSpan) -> list[str]:
+    """The names from *span* up to the root of its trace."""
+    spans = {each.id: each for each in there.spans()}
     names = []
     while True:
-        names.append(seen.name)
-        if seen.parent not in spans:
-            assert seen.parent == "", f"{names}: its parent {seen.parent} was never sent"
+        names.append(span.name)
+        if span.parent not in spans:
+            assert span.parent == "", f"{names}: its parent {span.parent} was never sent"
             return names
-        assert spans[seen.parent].trace == seen.trace
-        seen = spans[seen.parent]
+        assert spans[span.parent].trace == span.trace
+        span = spans[span.parent]
 
 
 def test_one_trace_goes_through_the_loop(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that was played, the job that copies it and the event that it was copied hang together at a collector.
+    """A batch that was played, the job that copies it and the event that it was copied are one trace at a collector.
 
-    The programs that did the jobs have seen where they stand, and the log shows the same story in detail.
+    The programs that did the jobs have recorded their trace context, and the log shows the same trace in detail.
     """
-    places = plugged(home, tmp_path)
+    record = plugged(home, tmp_path)
 
     with collecting() as there:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", there.url)
@@ -66,23 +66,23 @@ def test_one_trace_goes_through_the_loop(home: Home, tmp_path: Path, monkeypatch
     rises = [upwards(there, span)[:5] for span in synced.values()]
     assert WAY in rises
     jobs = {span.id for span in there.spans() if span.name.startswith("job ")}
-    stood = [line.split()[1] for line in places.read_text().splitlines() if line.startswith("run ")]
-    assert stood
-    assert {from_traceparent(text).span for text in stood} <= jobs
-    assert {from_traceparent(text).sampled for text in stood} == {True}
-    assert len(set(stood)) == len(stood)
+    contexts = [line.split()[1] for line in record.read_text().splitlines() if line.startswith("run ")]
+    assert contexts
+    assert {from_traceparent(text).span for text in contexts} <= jobs
+    assert {from_traceparent(text).sampled for text in contexts} == {True}
+    assert len(set(contexts)) == len(contexts)
     logged = [json.loads(line) for line in (home.path / "logs" / "ringrift.log").read_text().splitlines()]
-    shown = [line["text"] for line in logged if line["part"] == "ringrift.trace"]
-    assert any(re.match("event data.synced trace=", line) for line in shown)
-    assert any(re.match("job job sync trace=", line) for line in shown)
+    texts = [line["text"] for line in logged if line["part"] == "ringrift.trace"]
+    assert any(re.match("event data.synced trace=", line) for line in texts)
+    assert any(re.match("job job sync trace=", line) for line in texts)
 
 
 def test_a_collector_that_is_away_costs_a_run_nothing(home: Home) -> None:
-    """With nobody at the endpoint the loop goes round all the same, and the log says that spans were lost."""
+    """With no process at the endpoint the loop completes its round, and the log reports that spans were lost."""
     with collecting() as there:
-        nobody = there.url
+        closed_url = there.url
     with (home.path / "ringrift.toml").open("a") as file:
-        file.write(f"{TRACE}endpoint = '{nobody}'\nsend_seconds_max = 0.5\n")
+        file.write(f"{TRACE}endpoint = '{closed_url}'\nsend_seconds_max = 0.5\n")
 
     code, output = home.run("run", "--iterations", "1", "--variants", "hex8_2p")
 

@@ -36,39 +36,39 @@ def test_a_hanging_worker_loses_its_lease(home: Home) -> None:
     assert home.orphans() == []
 
 
-def test_a_corrupt_batch_is_taken_out_and_reported(home: Home) -> None:
-    """An export refuses a batch whose games do not check, names it, and goes on without it."""
+def test_a_corrupt_batch_is_removed_and_reported(home: Home) -> None:
+    """An export refuses a batch whose games do not check, names it, and continues without it."""
     _run(home, "fake_corrupt = 'always'\nfake_every = 7\nfake_stage = 'play'", iterations="2")
 
     lost = [json.loads(body) for (body,) in home.ask("SELECT body FROM log WHERE name = 'data.lost'")]
     counts = home.lines()["hex8_2p"].counts
     assert counts.lost == len(lost) > 0
-    assert counts.batches == counts.kept + counts.lost + len(home.lines()["hex8_2p"].pending)
+    assert counts.batches == counts.stored + counts.lost + len(home.lines()["hex8_2p"].pending)
 
 
 def test_a_model_with_nan_weights_is_never_promoted(home: Home) -> None:
-    """Verification refuses a model that is not finite, the candidate is rejected for it, and the loop goes on."""
+    """Verification refuses a model that is not finite, the candidate is rejected for it, and the loop continues."""
     _run(home, "fake_nan = 'always'\nfake_every = 2\nfake_stage = 'train'", iterations="2")
 
     decisions = json.loads((home.path / "report.json").read_text())["decisions"]["hex8_2p"]
-    refused = [one for one in decisions if one["reason"].startswith("verify failed")]
+    refused = [decision for decision in decisions if decision["reason"].startswith("verify failed")]
     assert refused
-    assert not any(one["promoted"] for one in refused)
+    assert not any(decision["promoted"] for decision in refused)
 
 
 def test_a_poisoned_job_is_buried_with_its_reason(home: Home) -> None:
-    """A job that always crashes ends as dead with its error and tries, and self-play goes on beside it."""
+    """A job that always crashes ends as dead with its error and tries, and self-play continues beside it."""
     output = _run(home, "fake_crash = 'always'\nfake_every = 2\nfake_stage = 'play'", iterations="2")
 
     dead = home.ask("SELECT attempts, error FROM jobs WHERE state = 'dead'")
-    told = home.ask("SELECT count(*) FROM log WHERE name = 'work.buried'")[0][0]
-    assert len(dead) == told > 0
+    buried = home.ask("SELECT count(*) FROM log WHERE name = 'work.buried'")[0][0]
+    assert len(dead) == buried > 0
     assert all(attempts == 4 and "exit 13" in error for attempts, error in dead), dead
-    assert "gave up play after 4 tries" in output
+    assert "gave up play after 4 attempts" in output
 
 
 def halfway(home: Home) -> bool:
-    """Whether a worker has kept the first half of its games: the accidents of a job come right after that."""
+    """Whether a worker has stored the first half of its games: the accidents of a job come right after that."""
     query = """SELECT json_extract(body, '$.games'), json_extract(outputs, '$[#-1].blob') FROM jobs
         WHERE kind = 'play' AND state = 'claimed' AND outputs <> '[]'"""
     rows = home.ask(query) if home.has(query) else []
@@ -114,4 +114,4 @@ def test_workers_die_with_their_node(home: Home) -> None:
     process.communicate()
 
     _, alive = psutil.wait_procs(workers, timeout=5)
-    assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []

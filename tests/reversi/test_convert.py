@@ -17,7 +17,7 @@ from torch import Tensor
 from ringrift.workload.api import JobSpec, Refused
 from ringrift.workload.scratch import Scratch
 from ringrift_reversi import net
-from ringrift_reversi.convert import ENTRIES_MAX, converted
+from ringrift_reversi.convert import _ENTRIES_MAX, convert_model
 from ringrift_reversi.net import Net
 from ringrift_reversi.stages import run
 
@@ -26,25 +26,25 @@ V = "hex8_2p"
 
 def weights(variant: str = V, **size: int) -> dict[str, Tensor]:
     """The weights of an untrained network."""
-    return dict(net.birth(variant, 7, **size).state_dict())
+    return dict(net.new_net(variant, 7, **size).state_dict())
 
 
-def foreign(found: Any, **how: Any) -> bytes:
+def foreign(content: Any, **how: Any) -> bytes:
     """*found* as torch saves it."""
     file = io.BytesIO()
-    torch.save(found, file, **how)
+    torch.save(content, file, **how)
     return file.getvalue()
 
 
 def changed(name: str, value: float) -> dict[str, Tensor]:
     """The weights with one *value* in the middle of *name*."""
-    found = {key: weight.clone() for key, weight in weights().items()}
-    found[name].view(-1)[0] = value
-    return found
+    content = {key: weight.clone() for key, weight in weights().items()}
+    content[name].view(-1)[0] = value
+    return content
 
 
 class Bomb:
-    """What runs a command when it is unpickled by somebody who trusts it."""
+    """Runs a command when it is unpickled without a check."""
 
     def __init__(self, command: str) -> None:
         self.command = command
@@ -54,7 +54,7 @@ class Bomb:
 
 
 @pytest.mark.parametrize(
-    "found",
+    "content",
     [
         weights(),
         {"module." + name: weight for name, weight in weights().items()},
@@ -65,55 +65,55 @@ class Bomb:
     ],
     ids=["plain", "parallel", "compiled", "nested", "nested parallel", "double"],
 )
-def test_weights_become_the_same_model_however_they_are_wrapped(found: Any) -> None:
+def test_weights_become_the_same_model_however_they_are_wrapped(content: Any) -> None:
     """The same weights give the same bytes of ours, and those load as that network."""
-    made = converted(foreign(found), V)
+    made = convert_model(foreign(content), V)
 
     again = net.load(made, V)
-    assert made == converted(foreign(weights()), V)
+    assert made == convert_model(foreign(weights()), V)
     assert all(torch.equal(weight, again.state_dict()[name]) for name, weight in weights().items())
 
 
-def test_another_size_of_our_network_is_taken() -> None:
+def test_another_size_of_our_network_is_accepted() -> None:
     """Channels and blocks are read off the weights."""
-    made = net.load(converted(foreign(weights(channels=8, blocks=1)), V), V)
+    made = net.load(convert_model(foreign(weights(channels=8, blocks=1)), V), V)
 
     assert (made.channels, len(made.blocks)) == (8, 1)
 
 
-def test_an_old_torch_file_is_taken() -> None:
-    """What torch wrote before it wrote archives."""
-    found = foreign(weights(), _use_new_zipfile_serialization=False)
+def test_an_old_torch_file_is_accepted() -> None:
+    """Torch's format from before its archives is accepted."""
+    content = foreign(weights(), _use_new_zipfile_serialization=False)
 
-    assert converted(found, V) == converted(foreign(weights()), V)
+    assert convert_model(content, V) == convert_model(foreign(weights()), V)
 
 
-def test_a_file_of_ours_stays_as_it_is() -> None:
-    """Its words are kept with it."""
-    data = net.save(net.birth(V, 7), {"generation": "5"})
+def test_a_file_of_ours_stays_unchanged() -> None:
+    """Its metadata is kept with it."""
+    data = net.save(net.new_net(V, 7), {"generation": "5"})
 
-    assert converted(data, V) == data
+    assert convert_model(data, V) == data
 
 
 def test_a_hostile_pickle_runs_nothing(tmp_path: Path) -> None:
     """Neither alone nor among weights, in the new form and in the old."""
     trace = tmp_path / "was here"
     bomb = Bomb(f"touch '{trace}'")
-    for found in (
+    for content in (
         foreign(bomb),
         foreign({**weights(), "extra": bomb}),
         foreign({"state_dict": weights(), "hook": bomb}, _use_new_zipfile_serialization=False),
     ):
-        with pytest.raises(ValueError, match=r"no file of weights alone \(it asks for posix\.system\)"):
-            converted(found, V)
-    with pytest.raises(ValueError, match="no file of weights alone"):
-        converted(pickle.dumps(bomb), V)
+        with pytest.raises(ValueError, match=r"not a file of weights alone \(it contains posix\.system\)"):
+            convert_model(content, V)
+    with pytest.raises(ValueError, match="not a file of weights alone"):
+        convert_model(pickle.dumps(bomb), V)
 
     assert not trace.exists()
 
 
 @pytest.mark.parametrize(
-    ("found", "reason"),
+    ("content", "reason"),
     [
         (foreign(changed("hidden.weight", float("nan"))), "its weights hidden.weight are not finite"),
         (foreign(changed("policy.bias", float("inf"))), "its weights policy.bias are not finite"),
@@ -127,37 +127,54 @@ def test_a_hostile_pickle_runs_nothing(tmp_path: Path) -> None:
         (foreign({**weights(), "extra": torch.zeros(1)}), "of another architecture: extra"),
         (foreign({k: v for k, v in weights().items() if k != "value.bias"}), "of another architecture: value.bias"),
         (foreign({**weights(), "stem.weight": torch.zeros(600, 3, 3, 3)}), "of another architecture"),
-        (foreign({name: weight.long() for name, weight in weights().items()}), "no plain numbers"),
-        (foreign({**weights(), "policy.bias": torch.zeros(1).to_sparse()}), "no plain numbers"),
-        (foreign([weights()]), "it holds no weights by name but 'list'"),
-        (foreign({"epoch": 3}), "it holds no weights by name"),
-        (foreign(net.birth(V, 7)), "it asks for ringrift_reversi.net.Net"),
-        (net.save(net.birth("hex8_3p", 7), {}), "it plays 'hex8_3p', not hex8_2p"),
-        (b"", "no file of weights alone"),
-        (b"not a model at all", "no file of weights alone"),
+        (foreign({name: weight.long() for name, weight in weights().items()}), "not plain numbers"),
+        (foreign({**weights(), "policy.bias": torch.zeros(1).to_sparse()}), "not plain numbers"),
+        (foreign([weights()]), "it has no weights by name, only 'list'"),
+        (foreign({"epoch": 3}), "it has no weights by name"),
+        (foreign(net.new_net(V, 7)), "it contains ringrift_reversi.net.Net"),
+        (net.save(net.new_net("hex8_3p", 7), {}), "it plays 'hex8_3p', not hex8_2p"),
+        (b"", "not a file of weights alone"),
+        (b"not a model at all", "not a file of weights alone"),
     ],
-    ids=["nan", "inf", "too large", "players", "board", "other", "more", "fewer", "wide", "whole", "sparse", "list",
-         "none", "module", "ours of another", "empty", "text"],
-)  # fmt: skip
-def test_what_is_no_model_of_the_variant_is_refused_by_name(found: bytes, reason: str) -> None:
-    """The reason says what is wrong with it."""
+    ids=[
+        "nan",
+        "inf",
+        "too large",
+        "players",
+        "board",
+        "other",
+        "more",
+        "fewer",
+        "wide",
+        "whole",
+        "sparse",
+        "list",
+        "none",
+        "module",
+        "ours of another",
+        "empty",
+        "text",
+    ],
+)
+def test_an_invalid_model_is_refused_with_its_reason(content: bytes, reason: str) -> None:
+    """The reason names the defect."""
     with pytest.raises(ValueError, match=reason):
-        converted(found, V)
+        convert_model(content, V)
 
 
 def test_an_archive_that_unpacks_to_too_much_is_not_unpacked() -> None:
-    """Its table says so before a byte of it is read."""
+    """The sizes in its table are checked before a byte of it is read."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        for number in range(ENTRIES_MAX + 1):
+        for number in range(_ENTRIES_MAX + 1):
             archive.writestr(f"archive/data/{number}", b"")
 
     with pytest.raises(ValueError, match="it unpacks to 0 bytes in 10001 entries"):
-        converted(file.getvalue(), V)
+        convert_model(file.getvalue(), V)
 
 
 def test_damaged_files_are_refused_and_nothing_else() -> None:
-    """Whatever bytes change, it is a model of ours afterwards or a reason."""
+    """Whatever bytes change, the result is a model of ours or a reason."""
     whole, rng = foreign(weights(channels=4, blocks=1)), Random(7)
     refused = 0
     for _ in range(150):
@@ -166,7 +183,7 @@ def test_damaged_files_are_refused_and_nothing_else() -> None:
             data[rng.randrange(len(data))] = rng.randrange(256)
         data = data[: rng.choice((len(data), rng.randrange(len(data))))]
         try:
-            made = net.load(converted(bytes(data), V), V)
+            made = net.load(convert_model(bytes(data), V), V)
         except ValueError:
             refused += 1
         else:
@@ -183,7 +200,7 @@ def imported(folder: Path, data: bytes) -> tuple[str, Scratch, JobSpec]:
 
 
 def test_the_stage_publishes_one_model(tmp_path: Path) -> None:
-    """Of our form, which the stage that verifies takes."""
+    """The model has our format, and the verify stage accepts it."""
     _, context, job = imported(tmp_path, foreign(weights()))
 
     [made] = run(job, context).outputs

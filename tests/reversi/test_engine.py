@@ -1,4 +1,4 @@
-"""The compiled rules: what holds on every board, for one game and for many at once."""
+"""The compiled rules: invariants on every board, for one game and for many at once."""
 
 import ast
 import inspect
@@ -18,7 +18,7 @@ PACKAGE = Path(inspect.getfile(ringrift_reversi)).parent
 
 
 def positions(name: str, count: int, plies: int) -> tuple[Boards, Seats]:
-    """Boards after so many random plies, and who moves."""
+    """Return boards after so many random plies, and the seat to move."""
     board, players = variant(name)
     boards = np.tile(start(board.name, players), (count, 1))
     to_move = np.zeros(count, np.int8)
@@ -32,12 +32,12 @@ def test_legal_moves_turn_with_the_board(name: str) -> None:
     board, _ = variant(name)
     boards, to_move = positions(name, 4, board.cells // 3)
     marks, turned = np.empty_like(boards, np.uint8), np.empty_like(boards, np.uint8)
-    engine.legal_all(boards, to_move, board.rays, marks)
+    engine._legal_all(boards, to_move, board.rays, marks)
     for symmetry in board.symmetries:
         elsewhere = np.empty_like(boards)
         elsewhere[:, symmetry] = boards
 
-        engine.legal_all(elsewhere, to_move, board.rays, turned)
+        engine._legal_all(elsewhere, to_move, board.rays, turned)
 
         assert (turned[:, symmetry] == marks).all()
         assert marks.any(axis=1).all()
@@ -45,14 +45,14 @@ def test_legal_moves_turn_with_the_board(name: str) -> None:
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_game_ends_within_as_many_plies_as_there_are_cells(name: str) -> None:
-    """Each ply fills a cell; at the end nobody can move, and the outcome shares out exactly one first place."""
+    """Each ply fills a cell; at the end no player can move, and the outcome shares out exactly one first place."""
     board, players = variant(name)
     boards, to_move = positions(name, 20, board.cells)
     shares = np.empty((20, players), np.float32)
     engine.outcome_all(boards, players, shares)
 
     assert (to_move == -1).all()
-    assert not any(engine.can_move(each, seat, board.rays) for each in boards for seat in range(players))
+    assert not any(engine._can_move(each, seat, board.rays) for each in boards for seat in range(players))
     np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-6)
 
 
@@ -79,12 +79,12 @@ def test_many_games_go_as_one_does(name: str) -> None:
     boards, to_move = positions(name, 30, board.cells - 15)
     boards[0], to_move[0] = 1, -1
     marks = np.empty_like(boards, np.uint8)
-    engine.legal_all(boards, to_move, board.rays, marks)
+    engine._legal_all(boards, to_move, board.rays, marks)
     cells = np.array([np.flatnonzero(row)[-1] if row.any() else -1 for row in marks], np.int16)
     one_by_one, seats = boards.copy(), to_move.copy()
     for row in np.flatnonzero(to_move >= 0):
         engine.apply(one_by_one[row], int(seats[row]), int(cells[row]), board.rays)
-        seats[row] = engine.following(one_by_one[row], int(seats[row]), players, board.rays)
+        seats[row] = engine.next_mover(one_by_one[row], int(seats[row]), players, board.rays)
 
     assert engine.apply_all(boards, to_move, cells, players, board.rays) == -1
 
@@ -108,16 +108,16 @@ def test_an_illegal_move_changes_nothing(cell: int) -> None:
 
 
 def test_a_limit_on_plies_holds() -> None:
-    """Exactly as many plies as allowed are played, and whoever is to move then can."""
+    """Exactly as many plies as allowed are played, and the player to move then can move."""
     board = topology("hex8")
     boards, to_move = positions("hex8_2p", 50, 8)
 
     assert ((boards > 0).sum(axis=1) == (start("hex8", 2) > 0).sum() + 8).all()
-    assert all(engine.can_move(each, int(seat), board.rays) for each, seat in zip(boards, to_move, strict=True))
+    assert all(engine._can_move(each, int(seat), board.rays) for each, seat in zip(boards, to_move, strict=True))
 
 
 def test_compiled_code_calls_only_the_engine_across_files() -> None:
-    """numba does not notice that another file changed; only the engine's content is part of the cache's place."""
+    """numba does not notice that another file changed; only the engine's content is part of the cache path."""
     for path in PACKAGE.glob("*.py"):
         tree = ast.parse(path.read_text())
         imported = {
@@ -138,23 +138,23 @@ def test_compiled_code_calls_only_the_engine_across_files() -> None:
 
 
 def is_compiled(node: ast.FunctionDef) -> bool:
-    """Whether numba compiles it."""
+    """Return whether numba compiles it."""
     return any("njit" in ast.unparse(mark) for mark in node.decorator_list)
 
 
 LOOK = """
 from ringrift_reversi import engine, topology
 board = topology.start("square8", 2)
-assert engine.can_move(board, 0, topology.topology("square8").rays)
+assert engine._can_move(board, 0, topology.topology("square8").rays)
 """
 
 
-def test_compiled_code_is_kept_where_the_user_says(tmp_path: Path) -> None:
-    """Nothing is written beside the source; the folder is one of this engine's content."""
+def test_compiled_code_is_cached_in_the_configured_folder(tmp_path: Path) -> None:
+    """Nothing is written beside the source; the folder belongs to this engine's content."""
     environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 
     subprocess.run([sys.executable, "-c", LOOK], env=environment, timeout=100, check=True)
 
     assert [path.name for path in tmp_path.iterdir()] == [engine._CONTENT]
-    assert {path.suffix for path in tmp_path.rglob("engine.can_move*")} == {".nbi", ".nbc"}
+    assert {path.suffix for path in tmp_path.rglob("engine._can_move*")} == {".nbi", ".nbc"}
     assert not list((PACKAGE / "__pycache__").glob("engine.*.nb?"))

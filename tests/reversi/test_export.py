@@ -1,4 +1,4 @@
-"""Export takes only games that the rules allow, and says what they are like."""
+"""Export accepts only games that the rules allow, and describes them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,8 +11,8 @@ from ringrift.workload.api import JobResult, JobSpec, Refused
 from ringrift.workload.scratch import Scratch
 from ringrift_reversi import export, net, records, samples
 from ringrift_reversi.evaluate import Evaluator
-from ringrift_reversi.order import Style
 from ringrift_reversi.play import Slots
+from ringrift_reversi.play_spec import Style
 from ringrift_reversi.records import FAST, FULL, OPENING, Games
 from ringrift_reversi.topology import VARIANTS, start
 from ringrift_reversi.workload import Reversi
@@ -23,15 +23,15 @@ VARIANT = "hex8_3p"
 def played(variant: str = VARIANT, games: int = 6, seed: int = 1, style: Style | None = None) -> Games:
     """Games of an untrained network."""
     slots = Slots(variant, slots=games, games=games, seed=seed, style=style or Style(sims=4))
-    evaluate = Evaluator(net.birth(variant, 1), rows=games)
+    evaluate = Evaluator(net.new_net(variant, 1), rows=games)
     while len(slots.live):
         slots.step(evaluate)
-    return records.joined([game for _, game in slots.finished])
+    return records.join([game for _, game in slots.finished])
 
 
 @pytest.fixture(scope="module")
 def games() -> Games:
-    """Good ones."""
+    """Return valid games."""
     return played()
 
 
@@ -70,7 +70,7 @@ def test_games_against_the_rules_are_refused_by_name(games: Games, fault: str) -
     spoilt = SPOILT[fault](games)
 
     with pytest.raises(ValueError, match=fault):
-        export.replayed(spoilt, VARIANT)
+        export.replay(spoilt, VARIANT)
 
 
 @pytest.mark.parametrize("variant", ["square8_2p", "hex8_3p", "hex8_4p"])
@@ -79,35 +79,38 @@ def test_positions_are_those_that_the_moves_lead_to(variant: str) -> None:
     board, players = VARIANTS[variant]
     some = played(variant, games=24)
 
-    found = export.replayed(some, variant)
+    replayed = export.replay(some, variant)
 
-    assert len(found) == (some.search != OPENING).sum()
+    assert len(replayed) == (some.search != OPENING).sum()
     from_start = [number for number in range(len(some)) if some.search[some.plies(number)][0] != OPENING]
     for number in from_start:
-        first = np.flatnonzero(found.game == some.seed[number])[0]
-        assert np.array_equal(found.board[first], start(board, players))
-        assert found.to_move[first] == 0
+        first = np.flatnonzero(replayed.game == some.seed[number])[0]
+        assert np.array_equal(replayed.board[first], start(board, players))
+        assert replayed.to_move[first] == 0
     assert from_start
-    assert np.allclose(found.result.sum(1), 1)
+    assert np.allclose(replayed.result.sum(1), 1)
 
 
 def test_only_the_newest_positions_are_kept(games: Games) -> None:
     """A limit drops the oldest."""
-    whole = export.replayed(games, VARIANT)
+    whole = export.replay(games, VARIANT)
 
-    kept = export.joined([whole, whole], 10)
+    newest = export.join([whole, whole], 10)
 
-    assert len(kept) == 10
-    assert np.array_equal(kept.board, whole.board[-10:])
+    assert len(newest) == 10
+    assert np.array_equal(newest.board, whole.board[-10:])
 
 
 def test_coverage_counts(games: Games) -> None:
     """Games, positions, unique ones, draws and how sure the search was."""
-    found = export.replayed(games, VARIANT)
+    replayed = export.replay(games, VARIANT)
 
-    once, twice = export.coverage([games], found), export.coverage([games, games], export.joined([found, found], 10**6))
+    once, twice = (
+        export.coverage([games], replayed),
+        export.coverage([games, games], export.join([replayed, replayed], 10**6)),
+    )
 
-    assert (once.games, once.positions, once.policy_targets) == (6, len(found), len(found))
+    assert (once.games, once.positions, once.policy_targets) == (6, len(replayed), len(replayed))
     assert twice.unique_share == pytest.approx(once.unique_share / 2)
     assert 0 <= once.draw_share <= 1
     assert 0 < once.entropy_mean < 3
@@ -118,17 +121,17 @@ def test_fast_plies_have_no_policy_target() -> None:
     """With a playout cap, only full searches teach the policy; all of them teach the value."""
     some = played(style=Style(sims=8, fast_sims=2, full_share=0.5, random_plies=0))
 
-    found = export.replayed(some, VARIANT)
+    replayed = export.replay(some, VARIANT)
 
     full = some.search == FULL
     assert 0.3 < full.mean() < 0.7
     assert set(np.unique(some.search)) == {FULL, FAST}
-    assert np.array_equal((found.pi_p > 0).any(1), full)
+    assert np.array_equal((replayed.pi_p > 0).any(1), full)
 
 
 def test_samples_come_back_as_they_were(games: Games) -> None:
     """Packed and unpacked, they pack to the same bytes."""
-    data = samples.pack(export.replayed(games, VARIANT), VARIANT, {})
+    data = samples.pack(export.replay(games, VARIANT), VARIANT, {})
 
     assert samples.pack(samples.unpack(data, VARIANT), VARIANT, {}) == data
     with pytest.raises(ValueError, match="hex8_3p"):
@@ -158,7 +161,7 @@ def test_bad_batches_are_left_out_and_the_rest_goes_on(games: Games, tmp_path: P
 
 
 def test_an_export_without_samples_is_refused(games: Games, tmp_path: Path) -> None:
-    """Nothing, only bad batches, no games, no policy targets: all of it is said."""
+    """Nothing, only bad batches, no games, no policy targets: the reason names each."""
     with pytest.raises(Refused, match="no samples"):
         exported(tmp_path)
     with pytest.raises(Refused, match="no samples"):

@@ -23,7 +23,7 @@ def test_random_games_equal_those_of_openspiel() -> None:
 
     othello, random = pyspiel.load_game("othello"), Random(0)
     rays, marks, shares = topology("square8").rays, np.empty(64, np.uint8), np.empty(2, np.float32)
-    seen = 0
+    positions = 0
     for _ in range(GAMES):
         theirs, ours, seat = othello.new_initial_state(), start("square8", 2), 0
         while seat >= 0:
@@ -37,12 +37,12 @@ def test_random_games_equal_those_of_openspiel() -> None:
             cell = random.choice(moves)
             theirs.apply_action(cell)
             engine.apply(ours, seat, cell, rays)
-            seat, seen = engine.following(ours, seat, 2, rays), seen + 1
+            seat, positions = engine.next_mover(ours, seat, 2, rays), positions + 1
         engine.outcome(ours, 2, shares)
         assert theirs.is_terminal()
         assert discs(theirs) == ours.tolist()
         assert [(won + 1) / 2 for won in theirs.returns()] == shares.tolist()
-    assert seen > GAMES * 55
+    assert positions > GAMES * 55
 
 
 def discs(state: object) -> list[int]:

@@ -5,7 +5,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from ringrift_reversi import engine, reference
+from reversi import reference
+from ringrift_reversi import engine
 from ringrift_reversi.topology import VARIANTS, start, variant
 
 GAMES = {"square8": 12, "hex8": 12, "square19": 1, "hexagonal": 1}
@@ -13,7 +14,7 @@ GAMES = {"square8": 12, "hex8": 12, "square19": 1, "hexagonal": 1}
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_engine_equals_the_reference(name: str) -> None:
-    """Legal moves, flips, the board after them, who moves next and the outcome agree all the way to the end."""
+    """Legal moves, flips, the board after them, the next seat to move and the outcome agree all the way to the end."""
     board, _ = VARIANTS[name]
     for seed in range(GAMES[board]):
         play_both(name, Random(f"{name} {seed}"))
@@ -33,8 +34,8 @@ def play_both(name: str, random: Random) -> None:
         cell = random.choice(moves)
         assert engine.apply(fast, seat, cell, topology.rays) == reference.apply(slow, seat, cell, rays)
         assert fast.tolist() == slow
-        following = reference.following(slow, seat, players, rays)
-        assert engine.following(fast, seat, players, topology.rays) == following
+        following = reference.next_mover(slow, seat, players, rays)
+        assert engine.next_mover(fast, seat, players, topology.rays) == following
         engine.outcome(fast, players, shares)
         assert shares.tolist() == np.float32(reference.outcome(slow, players)).tolist()
         seat, plies = following, plies + 1
@@ -60,7 +61,7 @@ def line(text: str) -> tuple[list[int], list[list[list[int]]]]:
         ("21...", 0, 0, "21..."),
     ],
 )
-def test_discs_between_ones_own_are_flipped(before: str, player: int, cell: int, after: str) -> None:
+def test_enclosed_discs_are_flipped(before: str, player: int, cell: int, after: str) -> None:
     """Unbroken lines of others' discs, of any colour, in both directions; else nothing changes."""
     board, rays = line(before)
 
@@ -70,19 +71,19 @@ def test_discs_between_ones_own_are_flipped(before: str, player: int, cell: int,
     assert flipped == max(0, after.count("1") - before.count("1") - 1)
 
 
-def test_who_cannot_move_is_passed_over() -> None:
-    """The turn goes to the next who can, back to the same player, or to nobody."""
+def test_a_player_that_cannot_move_is_skipped() -> None:
+    """The turn goes to the next player that can move, back to the same one, or the game ends."""
     board, rays = line("12.3.")
 
-    assert reference.following(board, 0, 3, rays) == 0
-    assert reference.following(line("1.23.")[0], 0, 3, rays) == 1
-    assert reference.following(line("1.2.3")[0], 0, 3, rays) == -1
+    assert reference.next_mover(board, 0, 3, rays) == 0
+    assert reference.next_mover(line("1.23.")[0], 0, 3, rays) == 1
+    assert reference.next_mover(line("1.2.3")[0], 0, 3, rays) == -1
 
 
 @pytest.mark.parametrize(
     ("board", "shares"),
     [("11223.", [0.5, 0.5, 0.0]), ("1112.3", [1.0, 0.0, 0.0]), ("123...", [1 / 3, 1 / 3, 1 / 3])],
 )
-def test_first_place_is_shared_by_those_who_tie_for_it(board: str, shares: list[float]) -> None:
-    """The most discs win; several who have as many share the place evenly."""
+def test_tied_players_share_first_place(board: str, shares: list[float]) -> None:
+    """The most discs win; players with equally many share first place evenly."""
     assert reference.outcome(line(board)[0], 3) == shares

@@ -1,4 +1,4 @@
-"""The network as the torch search asks it is the network."""
+"""The evaluator of the torch search equals the network."""
 
 import pytest
 import torch
@@ -9,10 +9,10 @@ from ringrift_reversi.topology import VARIANTS
 
 
 @pytest.mark.parametrize("variant", ["square8_2p", "square8_4p", "hex8_3p", "square19_2p", "hexagonal_4p"])
-def test_the_evaluator_says_what_the_network_says(variant: str) -> None:
-    """Logits and values are those of the network itself, but for rounding, whoever moves."""
+def test_the_evaluator_equals_the_network(variant: str) -> None:
+    """Logits and values are those of the network itself, but for rounding, for every seat to move."""
     chance = torch.Generator().manual_seed(1)
-    net = nets.birth(variant, 1, channels=8, blocks=2)
+    net = nets.new_net(variant, 1, channels=8, blocks=2)
     torch.nn.init.normal_(net.value.weight, generator=chance)
     players = VARIANTS[variant][1]
     boards = torch.randint(0, players + 1, (12, net.cells), dtype=torch.int8, generator=chance)
@@ -21,6 +21,6 @@ def test_the_evaluator_says_what_the_network_says(variant: str) -> None:
     logits, values = torch_net.evaluator(net, device="cpu", dtype=torch.float32)(boards, to_move)
 
     with torch.no_grad():
-        wanted, shares = net.evaluate(boards, to_move)
-    assert torch.allclose(logits, wanted, atol=1e-5)
+        expected, shares = net.evaluate(boards, to_move)
+    assert torch.allclose(logits, expected, atol=1e-5)
     assert torch.allclose(values, shares, atol=1e-5)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from reversi.sham import Sham
+from reversi.stub_net import StubNet
 from ringrift_reversi import net as nets
 from ringrift_reversi import play as cpu
 from ringrift_reversi import records, torch_play, torch_rules
-from ringrift_reversi.order import Style
+from ringrift_reversi.play_spec import Style
 from ringrift_reversi.records import Games
 from ringrift_reversi.topology import VARIANTS, topology
 
@@ -27,10 +27,10 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def in_order(found: list[torch_play.Finished]) -> Games:
+def in_order(actual: list[torch_play.Finished]) -> Games:
     """All games by number."""
-    order = np.argsort(np.concatenate([finished.numbers for finished in found]))
-    return records.picked(records.joined([finished.games for finished in found]), order)
+    order = np.argsort(np.concatenate([finished.numbers for finished in actual]))
+    return records.pick(records.join([finished.games for finished in actual]), order)
 
 
 def on_cpu(variant: str, style: Style) -> Games:
@@ -38,8 +38,8 @@ def on_cpu(variant: str, style: Style) -> Games:
     board, players = VARIANTS[variant]
     slots = cpu.Slots(variant, slots=SLOTS, games=GAMES, seed=SEED, style=style)
     while len(slots.live):
-        slots.step(Sham(players, topology(board).cells).on_host)
-    return records.joined([game for _, game in sorted(slots.finished, key=lambda each: each[0])])
+        slots.step(StubNet(players, topology(board).cells).on_host)
+    return records.join([game for _, game in sorted(slots.finished, key=lambda each: each[0])])
 
 
 @pytest.mark.parametrize(
@@ -55,23 +55,23 @@ def test_games_are_those_of_the_cpu(variant: str, style: Style) -> None:
     """Game by game, both play the same moves with the same targets, through refilled slots and both kinds of search."""
     board, players = VARIANTS[variant]
     shape = topology(board)
-    rules, sham = torch_rules.lay(shape, players), Sham(players, shape.cells)
+    rules, stub_net = torch_rules.make_rules(shape, players), StubNet(players, shape.cells)
 
-    slots = torch_play.Slots(rules, sham, np.arange(GAMES), seed=SEED, style=style, rows=SLOTS)
+    slots = torch_play._Slots(rules, stub_net, np.arange(GAMES), seed=SEED, style=style, rows=SLOTS)
     games = in_order(list(slots.run()))
 
-    wanted = on_cpu(variant, style)
+    expected = on_cpu(variant, style)
     for name in EXACT:
-        assert (getattr(games, name) == getattr(wanted, name)).all(), name
+        assert (getattr(games, name) == getattr(expected, name)).all(), name
     # Sums in another order may round otherwise.
-    assert np.allclose(games.pi_p.astype(np.float32), wanted.pi_p.astype(np.float32), atol=1e-3)
-    assert np.allclose(games.root_v.astype(np.float32), wanted.root_v.astype(np.float32), atol=1e-3)
+    assert np.allclose(games.pi_p.astype(np.float32), expected.pi_p.astype(np.float32), atol=1e-3)
+    assert np.allclose(games.root_v.astype(np.float32), expected.root_v.astype(np.float32), atol=1e-3)
     records.unpack(records.pack(games, variant, {}), variant)
 
 
-def test_a_job_goes_on_behind_the_games_it_has() -> None:
-    """Games that are done are not played again; the others come out as if all had been played, to the last byte."""
-    net, style = nets.birth("hex8_2p", 3, channels=4, blocks=1), Style(sims=2)
+def test_a_job_continues_after_its_finished_games() -> None:
+    """Finished games are not played again; the others are the same as in one run, to the last byte."""
+    net, style = nets.new_net("hex8_2p", 3, channels=4, blocks=1), Style(sims=2)
     done = [0, 3, 4, 19]
 
     def played(done: list[int]) -> list[torch_play.Finished]:
@@ -82,6 +82,6 @@ def test_a_job_goes_on_behind_the_games_it_has() -> None:
 
     left = np.setdiff1d(np.arange(20), done)
     assert sorted(np.concatenate([finished.numbers for finished in rest])) == left.tolist()
-    wanted = records.picked(in_order(whole), left)
-    assert records.pack(in_order(rest), net.variant, {}) == records.pack(wanted, net.variant, {})
+    expected = records.pick(in_order(whole), left)
+    assert records.pack(in_order(rest), net.variant, {}) == records.pack(expected, net.variant, {})
     assert played(list(range(20))) == []

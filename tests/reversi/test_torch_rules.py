@@ -15,7 +15,7 @@ def follow(variant: str, games: int, plies: int) -> int:
     """Play random moves in both and compare after each; how many games came to their end."""
     board, players = VARIANTS[variant]
     shape, random = topology(board), np.random.default_rng(games)
-    rules = torch_rules.lay(shape, players)
+    rules = torch_rules.make_rules(shape, players)
     boards, movers = np.tile(start(board, players), (games, 1)), np.zeros(games, np.int64)
     discs, mover = torch_rules.pack(rules, torch.from_numpy(boards)), torch.zeros(games, dtype=torch.int64)
     for _ in range(plies):
@@ -28,9 +28,9 @@ def follow(variant: str, games: int, plies: int) -> int:
             if movers[game] >= 0:
                 cells[game] = random.choice(np.flatnonzero(legal[game, movers[game]]))
                 engine.apply(boards[game], int(movers[game]), int(cells[game]), shape.rays)
-                movers[game] = engine.following(boards[game], int(movers[game]), players, shape.rays)
+                movers[game] = engine.next_mover(boards[game], int(movers[game]), players, shape.rays)
         discs = torch_rules.apply(rules, discs, mover, torch.from_numpy(cells))
-        mover, moves = torch_rules.following(rules, discs, mover)
+        mover, moves = torch_rules.next_mover(rules, discs, mover)
         assert (torch_rules.unpack(rules, discs).numpy() == boards).all()
         assert mover.tolist() == movers.tolist()
         assert (moves.ne(0).any(1) == (mover >= 0)).all()
@@ -43,7 +43,8 @@ def follow(variant: str, games: int, plies: int) -> int:
 
 @pytest.mark.parametrize("variant", SMALL)
 def test_whole_games_on_small_boards_are_those_of_the_engine(variant: str) -> None:
-    """Legal cells of every seat, discs, who moves and the outcome agree in every position of whole random games."""
+    """Legal cells of every seat, discs, the seat to move and the outcome agree in every position of whole random
+    games."""
     ended = follow(variant, games=6, plies=topology(VARIANTS[variant][0]).cells)
 
     assert ended == 6
@@ -59,7 +60,7 @@ def test_large_boards_are_those_of_the_engine(variant: str) -> None:
 def test_rays_cross_whole_boards(board: str) -> None:
     """On crowded boards, where rays are long, every legal cell and every flip agrees."""
     shape, random = topology(board), np.random.default_rng(1)
-    rules = torch_rules.lay(shape, 2)
+    rules = torch_rules.make_rules(shape, 2)
     crowd = np.where(random.random((8, shape.cells)) < 0.97, np.where(random.random((8, shape.cells)) < 0.06, 1, 2), 0)
     boards = crowd.astype(np.int8)
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from reversi.sham import Sham
+from reversi.stub_net import StubNet
 from ringrift_reversi import search as cpu
-from ringrift_reversi import tensors, torch_chance, torch_rules
+from ringrift_reversi import tensors, torch_rng, torch_rules
 from ringrift_reversi.topology import VARIANTS, start, topology
 from ringrift_reversi.torch_search import Roots, Search
 
 PLIES_MOST = 58
-RECORDED = Path(__file__).parents[3] / "bench" / "reversi_visits.safetensors"
+RECORDED = Path(__file__).parents[2] / "bench" / "reversi_visits.safetensors"
 
 
 @pytest.fixture(autouse=True)
@@ -27,20 +27,20 @@ def _one_thread() -> Iterator[None]:
 
 
 def positions(rules: torch_rules.Rules, count: int, plies: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Positions behind up to *plies* random moves where somebody can move."""
+    """Return positions after up to *plies* random moves where a player can move."""
     begin = torch.from_numpy(start(rules.board, rules.players)).expand(count, -1)
-    seeds = torch_chance.seeds(count, torch.arange(count))
-    _, _, discs, mover = torch_chance.openings(rules, torch_rules.pack(rules, begin), seeds, plies)
+    seeds = torch_rng.seeds(count, torch.arange(count))
+    _, _, discs, mover = torch_rng.openings(rules, torch_rules.pack(rules, begin), seeds, plies)
     return discs, mover
 
 
 def searched(variant: str, count: int, sims: int) -> tuple[Search, Roots, torch.Tensor, cpu.Search]:
     """The same positions and noise in both searches."""
     board, players = VARIANTS[variant]
-    rules = torch_rules.lay(topology(board), players)
+    rules = torch_rules.make_rules(topology(board), players)
     discs, mover = positions(rules, count, min(rules.cells - 6, PLIES_MOST))
-    search = Search(rules, Sham(players, rules.cells), games=count, sims=sims)
-    noise = torch_chance.noise(torch.arange(count), torch.zeros(count, dtype=torch.int64), rules.cells)
+    search = Search(rules, StubNet(players, rules.cells), games=count, sims=sims)
+    noise = torch_rng.noise(torch.arange(count), torch.zeros(count, dtype=torch.int64), rules.cells)
     other = cpu.Search(variant, games=count, sims=sims)
     for game, position in enumerate(torch_rules.unpack(rules, discs).numpy()):
         other.put(game, position, int(mover[game]))
@@ -60,18 +60,20 @@ def test_root_visits_are_those_of_the_cpu(variant: str, count: int, sims: int) -
     search, roots, noise, other = searched(variant, count, sims)
     every = np.arange(count)
 
-    found = search.run(roots, noise)
+    actual = search.run(roots, noise)
 
-    wanted = other.run(every, Sham(VARIANTS[variant][1], search.rules.cells).on_host, np.full(count, sims, np.int32))
+    expected = other.run(
+        every, StubNet(VARIANTS[variant][1], search.rules.cells).on_host, np.full(count, sims, np.int32)
+    )
     visits = other.visits(every)
     assert (visits.sum(1) == sims).all()
-    assert (found.visits.numpy() == visits).all()
-    assert (found.action.numpy() == wanted.cell).all()
-    assert np.allclose(found.value, wanted.value, atol=1e-6)
+    assert (actual.visits.numpy() == visits).all()
+    assert (actual.action.numpy() == expected.cell).all()
+    assert np.allclose(actual.value, expected.value, atol=1e-6)
 
 
 def test_the_recorded_visits_are_those_of_the_cpu() -> None:
-    """What the benchmark compares a GPU with is what the search of the CPU visits today."""
+    """The benchmark's reference for a GPU equals the visits of the CPU search today."""
     arrays, words = tensors.unpack(RECORDED.read_bytes())
     sims = int(words["sims"])
     for variant in {name.partition(".")[0] for name in arrays}:
@@ -84,13 +86,13 @@ def test_the_recorded_visits_are_those_of_the_cpu() -> None:
             other.put(game, boards[game], int(movers[game]))
         other.noise[:] = noise
 
-        other.run(np.arange(count), Sham(VARIANTS[variant][1], cells).on_host, np.full(count, sims, np.int32))
+        other.run(np.arange(count), StubNet(VARIANTS[variant][1], cells).on_host, np.full(count, sims, np.int32))
 
         assert (other.visits(np.arange(count)) == visits).all()
 
 
-def test_the_next_roots_are_what_the_network_would_say_of_them() -> None:
-    """The positions after the moves that are played come with the network's word, or with the outcome."""
+def test_the_next_roots_carry_the_network_evaluation() -> None:
+    """The positions after the played moves come with the network's evaluation, or with the outcome."""
     search, roots, noise, _ = searched("hex8_3p", 96, 16)
 
     after = search.run(roots, noise).roots
@@ -102,16 +104,16 @@ def test_the_next_roots_are_what_the_network_would_say_of_them() -> None:
 
 
 def test_a_finished_game_does_not_disturb_the_others() -> None:
-    """A row whose game is over finds nothing, and its neighbours find what they found without it."""
+    """The row of a finished game is empty, and its neighbours get the same results as without it."""
     search, roots, noise, _ = searched("square8_2p", 16, 16)
-    wanted = search.run(roots, noise).visits.clone()
+    expected = search.run(roots, noise).visits.clone()
     full = torch_rules.pack(search.rules, torch.ones(1, search.rules.cells, dtype=torch.int8))
     discs, mover = roots.discs.clone(), roots.mover.clone()
     discs[5], mover[5] = full[0], -1
 
-    found = search.run(search.look(discs, mover), noise)
+    actual = search.run(search.look(discs, mover), noise)
 
     others = torch.arange(16) != 5
-    assert torch.equal(found.visits[others], wanted[others])
-    assert found.roots.mover[5] == -1
-    assert found.value[5].tolist() == [1, 0]
+    assert torch.equal(actual.visits[others], expected[others])
+    assert actual.roots.mover[5] == -1
+    assert actual.value[5].tolist() == [1, 0]

@@ -14,7 +14,7 @@ from ringrift.workload.api import JobContext, JobResult, JobSpec, Refused, Scala
 from ringrift.workload.conformance import check
 from ringrift.workload.scratch import Scratch
 from ringrift_reversi import net, records, stages, torch_selfplay
-from ringrift_reversi.asked import Pulse
+from ringrift_reversi.params import Heartbeat
 from ringrift_reversi.torch_play import Finished
 from ringrift_reversi.workload import Reversi
 
@@ -33,23 +33,23 @@ class OnTorch(Reversi):
 
 
 def test_a_player_on_torch_conforms(tmp_path: Path) -> None:
-    """Killed, stopped or told twice, it does what the suite for plug-ins asks, and its games replay."""
+    """Killed, stopped or run twice, it passes the suite for plug-ins, and its games replay."""
     assert check(OnTorch(), "hex8_3p", tmp_path, games=70) == []
 
 
-def test_it_says_where_there_is_no_gpu(tmp_path: Path) -> None:
+def test_a_missing_gpu_is_reported(tmp_path: Path) -> None:
     """A job that was sent to the wrong machine fails by name; params out of bounds are refused."""
-    job, wrong = play_job(born(tmp_path), device="cuda"), play_job(born(tmp_path), gpu_dtype="float64")
+    job, damaged = play_job(born(tmp_path), device="cuda"), play_job(born(tmp_path), gpu_dtype="float64")
 
     with pytest.raises(RuntimeError, match="CUDA"):
         Reversi().run(job, Scratch(tmp_path, durable=False))
     with pytest.raises(Refused, match="gpu_dtype as one of"):
-        torch_selfplay.run(wrong, Scratch(tmp_path, durable=False), device="cpu")
+        torch_selfplay.run(damaged, Scratch(tmp_path, durable=False), device="cpu")
 
 
-def test_it_needs_no_more_than_torch_numpy_and_safetensors(tmp_path: Path) -> None:
+def test_torch_selfplay_needs_only_torch_numpy_and_safetensors(tmp_path: Path) -> None:
     """A rented GPU needs neither a compiler nor anything else of ours."""
-    model = Scratch(tmp_path, durable=False).publish("model", net.save(net.birth("hex8_2p", 1), {}), {}).blob
+    model = Scratch(tmp_path, durable=False).publish("model", net.save(net.new_net("hex8_2p", 1), {}), {}).blob
     code = f"""
 import sys
 for name in ("numba", "msgspec", "apsw"):
@@ -67,13 +67,13 @@ print(torch_selfplay.run(job, Scratch(Path({str(tmp_path)!r}), durable=False), d
     assert (ran.returncode, ran.stdout.strip()) == (0, "3.0"), ran.stderr
 
 
-def test_it_gives_signs_of_life_while_a_ply_takes_long(tmp_path: Path) -> None:
-    """While the device compiles nobody takes the job away; a ply that never ends falls silent."""
+def test_heartbeats_continue_while_a_ply_takes_long(tmp_path: Path) -> None:
+    """While the device compiles the job keeps its lease; a ply that never ends falls silent."""
     ctx, slow = Scratch(tmp_path, durable=False), threading.Event()
 
     def plies() -> Iterator[Finished]:
         slow.wait(0.5)
         yield Finished(np.zeros(0, np.int64), records.empty(2))
 
-    assert len(list(torch_selfplay.breathing(plies(), Pulse(ctx, Quick()), every=0.01, most=0.05))) == 1
+    assert len(list(torch_selfplay._with_heartbeats(plies(), Heartbeat(ctx, Quick()), every=0.01, most=0.05))) == 1
     assert len(ctx.beats) == 5

@@ -1,4 +1,4 @@
-"""Reversi as the loop knows it: it conforms, repeats itself to the bit, and can be killed at any time."""
+"""Reversi as a workload: it conforms, repeats itself to the bit, and can be killed at any time."""
 
 import subprocess
 import sys
@@ -42,13 +42,13 @@ class Small(Reversi):
 
 
 @pytest.mark.parametrize("variant", ["square8_2p", "hex8_3p"])
-def test_it_conforms(variant: str, tmp_path: Path) -> None:
-    """The suite for plug-ins finds nothing."""
+def test_reversi_conforms(variant: str, tmp_path: Path) -> None:
+    """The suite for plug-ins reports no defect."""
     assert check(Small(), variant, tmp_path) == []
 
 
-def test_it_is_bundled_and_offers_twelve_variants() -> None:
-    """Whoever runs from the source has it, before the fake, and its list agrees with the boards."""
+def test_reversi_is_bundled_and_offers_twelve_variants() -> None:
+    """A run from the source has it, before the fake, and its list agrees with the boards."""
     registry = Registry.load({})
     reversi = registry.get("reversi")
 
@@ -60,7 +60,7 @@ def test_it_is_bundled_and_offers_twelve_variants() -> None:
     assert all(isinstance(spec, VariantSpec) and spec.cpu_seconds_per_game > 0 for spec in reversi.variants())
 
 
-def test_who_only_lists_variants_loads_nothing_heavy() -> None:
+def test_listing_variants_loads_nothing_heavy() -> None:
     """The process that runs the loop never imports numpy, numba or torch."""
     code = (
         "import sys; from ringrift.workload.registry import Registry; Registry.load({}).variants();"
@@ -72,7 +72,7 @@ def test_who_only_lists_variants_loads_nothing_heavy() -> None:
 
 def born(folder: Path, variant: str = "square8_2p") -> str:
     """The blob of a network."""
-    return Scratch(folder, durable=False).publish("model", net.save(net.birth(variant, 1), {}), {}).blob
+    return Scratch(folder, durable=False).publish("model", net.save(net.new_net(variant, 1), {}), {}).blob
 
 
 def play_job(model: str, variant: str = "square8_2p", **params: Scalar) -> JobSpec:
@@ -83,7 +83,7 @@ def play_job(model: str, variant: str = "square8_2p", **params: Scalar) -> JobSp
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_same_job_twice_makes_the_same_blob(dtype: str, tmp_path: Path) -> None:
-    """Whatever the number format; another seed makes another one."""
+    """This holds for every number format; another seed makes another blob."""
     job = play_job(born(tmp_path), dtype=dtype)
 
     first, second = (stages.run(job, Scratch(tmp_path, durable=False)).outputs[0] for _ in range(2))
@@ -95,7 +95,7 @@ def test_the_same_job_twice_makes_the_same_blob(dtype: str, tmp_path: Path) -> N
     assert other.outputs[0].blob != first.blob
 
 
-def test_games_do_not_hang_on_the_slots(tmp_path: Path) -> None:
+def test_games_do_not_depend_on_the_slots(tmp_path: Path) -> None:
     """However many are played beside each other, every game is the same."""
     model = born(tmp_path)
 
@@ -127,8 +127,8 @@ def test_a_player_that_was_killed_again_and_again_makes_the_same_blob(
     assert result.outputs[0].blob == whole.outputs[0].blob
 
 
-def test_a_player_that_is_told_to_stop_gives_whole_games(tmp_path: Path) -> None:
-    """At once: one game, because there must be one; later: those that have ended."""
+def test_a_stopped_player_gives_whole_games(tmp_path: Path) -> None:
+    """Stopped at once it returns the one required game; stopped later, those that have ended."""
     job = play_job(born(tmp_path))
     ctx = Scratch(tmp_path, durable=False)
 
@@ -139,8 +139,8 @@ def test_a_player_that_is_told_to_stop_gives_whole_games(tmp_path: Path) -> None
     assert len(games) == at_once.outputs[0].meta["games"] == 1
 
 
-def test_no_game_is_too_short_to_teach(tmp_path: Path) -> None:
-    """Openings that would end the game are cut: exactly as many games as were asked for."""
+def test_no_game_is_too_short_for_training(tmp_path: Path) -> None:
+    """Openings that would end the game are cut: exactly the requested number of games."""
     result = stages.run(
         play_job(born(tmp_path, "hex8_4p"), "hex8_4p", random_plies=64, games=20), Scratch(tmp_path, durable=False)
     )
@@ -166,8 +166,8 @@ def test_nonsense_is_refused_by_name(params: dict[str, Scalar], complaint: str, 
         Reversi().run(play_job(born(tmp_path), **params), Scratch(tmp_path, durable=False))
 
 
-def test_what_it_does_not_know_is_refused(tmp_path: Path) -> None:
-    """Variants, stages and inputs that there are not."""
+def test_unknown_names_are_refused(tmp_path: Path) -> None:
+    """Unknown variants, stages and inputs are errors."""
     ctx = Scratch(tmp_path, durable=False)
     for job, complaint in (
         (JobSpec("job", "play", "chess_2p", 0), "does not play"),
@@ -179,8 +179,8 @@ def test_what_it_does_not_know_is_refused(tmp_path: Path) -> None:
             Reversi().run(job, ctx)
 
 
-def test_a_node_measures_once_what_its_jobs_are_told() -> None:
-    """A dtype that there is, and a number of threads."""
+def test_a_node_measures_the_job_params_once() -> None:
+    """The result has a supported dtype and a number of threads."""
     params = Reversi().measured_params()
 
     assert params["dtype"] in DTYPES

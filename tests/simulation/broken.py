@@ -1,12 +1,12 @@
-"""Adapters with one safeguard taken out, to show that the simulation would notice."""
+"""Adapters with one safeguard removed, to show that the simulation would notice."""
 
 import asyncio
 from collections.abc import Sequence
 
 import apsw
 
-from ringrift.sim.recording import NOTE, SCHEMA, RecordingStore, RecordingTx
-from ringrift.store.ports import Held
+from ringrift.sim.recorder import _NOTE, _SCHEMA, RecordingStore, RecordingTx
+from ringrift.store.ports import Renewal
 
 UNFENCED_FINISH = "UPDATE jobs SET state = 'done', holder = NULL WHERE id = ?"
 GAP_SECONDS = 0.02
@@ -14,21 +14,21 @@ UNCHECKED_ADVANCE = "UPDATE readers SET position = max(position, ?) WHERE reader
 
 
 class _UnfencedTx(RecordingTx):
-    async def finish(self, held: Sequence[Held]) -> None:
-        self._db.executemany(UNFENCED_FINISH, [(one.job,) for one in held])
-        self._db.executemany(NOTE, [("finished", one.job, one.fence) for one in held])
+    async def finish(self, leases: Sequence[Renewal]) -> None:
+        self._db.executemany(UNFENCED_FINISH, [(lease.job,) for lease in leases])
+        self._db.executemany(_NOTE, [("finished", lease.job, lease.fence) for lease in leases])
 
 
 class Unfenced(RecordingStore):
-    """Takes a result from whoever brings one."""
+    """Accepts a result with any fence."""
 
     def make_tx(self, db: apsw.Connection) -> RecordingTx:
-        db.execute(SCHEMA)
+        db.execute(_SCHEMA)
         return _UnfencedTx(db)
 
 
 class Unsynced(RecordingStore):
-    """Acknowledges before the disk has it."""
+    """Acknowledges before the disk has the data."""
 
     def make_tx(self, db: apsw.Connection) -> RecordingTx:
         db.execute("PRAGMA synchronous = OFF")
@@ -45,10 +45,10 @@ class _LateTx(RecordingTx):
 
 
 class Detached(RecordingStore):
-    """Moves the reader's place in a transaction of its own, after that of the effects."""
+    """Moves the reader's position in a transaction of its own, after that of the effects."""
 
     def make_tx(self, db: apsw.Connection) -> RecordingTx:
-        db.execute(SCHEMA)
+        db.execute(_SCHEMA)
         return _LateTx(db)
 
     async def _commit(self, group: "list[asyncio.Future[None]]") -> None:

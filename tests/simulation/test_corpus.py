@@ -1,4 +1,4 @@
-"""Seeds that once broke a promise; what they found is mended and stays so."""
+"""Seeds that once broke a promise; the faults they revealed are repaired and stay so."""
 
 import pytest
 
@@ -6,11 +6,11 @@ from ringrift.sim.scenario import run_seed
 
 CORPUS = {
     1: "a claim that was cancelled while it committed left its jobs leased to a node that had stopped",
-    1081: "a dead letter replayed twice was looked for in the log after compaction had dropped its event",
+    1081: "a dead letter replayed twice was searched in the log after compaction had dropped its event",
 }
 
 
 @pytest.mark.parametrize("seed", CORPUS)
 def test_a_seed_that_once_failed_keeps_every_promise(seed: int) -> None:
-    """The world in which it was found is played again."""
-    assert run_seed(seed).broken == []
+    """The world of the seed is simulated again."""
+    assert run_seed(seed).violations == []

@@ -1,7 +1,7 @@
 """The gate and the budget keep their promises on a simulated fleet, and arrival order would not.
 
-Blocks of two players have seats worth 40 Elo and openings worth 60 Elo either way; games last as long as a gamma
-distribution says.  All seeds are fixed, so every figure here can be measured again.
+Blocks of two players have seats worth 40 Elo and openings worth 60 Elo either way; game durations follow a gamma
+distribution.  All seeds are fixed, so every figure here can be measured again.
 """
 
 from functools import cache
@@ -15,7 +15,7 @@ from ringrift.kernel.settings import Budget, Gate
 
 TRIALS = 4000
 IN_FLIGHT = 200
-GATE = Gate.improvement()
+GATE = Gate()
 PLAIN = Fleet()
 """One block in flight, decided as it comes: the sequential test of the textbooks."""
 RUNS = 6
@@ -26,7 +26,7 @@ TESTS_OPEN = 12
 
 @cache
 def cell(contest: Contest, gate: Gate, fleet: Fleet, seed: int, count: int = TRIALS) -> Rates:
-    """What *count* simulated matches come to; several tests look at the same ones."""
+    """The result of *count* simulated matches; several tests use the same ones."""
     return rates(islice(trials(contest, gate, fleet, Random(seed)), count), contest)
 
 
@@ -43,7 +43,7 @@ def test_in_dispatch_order_equal_candidates_pass_no_more_often_than_stated(slow:
 
 @pytest.mark.parametrize("slow", [1.3, 2.0])
 def test_in_arrival_order_equal_candidates_pass_by_the_dozen(slow: float) -> None:
-    """The same matches decided as results come in promote more than 30 of 100 candidates that are only equal."""
+    """The same matches decided as results arrive promote more than 30 of 100 candidates that are only equal."""
     assert cell(Contest(elo=0.0), GATE, busy(slow, Order.ARRIVAL), 1).promoted > 0.30
 
 
@@ -58,8 +58,8 @@ def test_stronger_candidates_pass(slow: float) -> None:
     assert busily.games <= 1.1 * plain.games
 
 
-def test_what_waiting_for_the_slowest_costs_is_not_hidden() -> None:
-    """What dispatch order costs is surplus: blocks in flight and out of turn when the decision falls."""
+def test_the_cost_of_waiting_for_the_slowest_is_reported() -> None:
+    """The cost of dispatch order is surplus: blocks in flight and out of turn at the decision."""
     busily = cell(Contest(elo=35.0), GATE, busy(1.3), 2)
 
     assert cell(Contest(elo=35.0), GATE, PLAIN, 3).surplus == 0.0
@@ -78,7 +78,7 @@ def test_ranks_and_blocks_need_half_the_games_of_wins() -> None:
 
     assert ranked[35.0].games <= 0.55 * wins[35.0].games
     assert ranked[0.0].games <= 0.55 * wins[0.0].games
-    # What is saved is not paid for with errors.
+    # The savings are not paid for with errors.
     assert ranked[0.0].promoted <= 0.06
     assert ranked[35.0].promoted >= max(0.93, wins[35.0].promoted)
 
@@ -105,9 +105,9 @@ def test_the_budget_bounds_the_false_promotions_of_a_run(null: float, plain_shar
     def false_share(runs: list[Season]) -> float:
         return sum(run.false_share for run in runs) / len(runs)
 
-    def kept(runs: list[Season]) -> float:
+    def stored(runs: list[Season]) -> float:
         return sum(run.promoted - run.false for run in runs) / sum(run.stronger for run in runs)
 
     assert false_share(careful) < budget.share
     assert false_share(plain) > plain_share
-    assert kept(careful) >= 0.70 * kept(plain)
+    assert stored(careful) >= 0.70 * stored(plain)

@@ -1,8 +1,8 @@
-"""The suite is trusted only while taking out a safeguard makes it fail."""
+"""The suite is trusted only while removing a safeguard makes it fail."""
 
 import pytest
 
-from ringrift.sim.recording import RecordingStore
+from ringrift.sim.recorder import RecordingStore
 from ringrift.sim.scenario import run_seed
 from simulation.broken import Detached, Unfenced, Unsynced
 
@@ -13,10 +13,10 @@ SEEDS = range(1, 41)
 @pytest.mark.parametrize(
     ("engine", "promises"),
     [(Unfenced, ("I6",)), (Unsynced, ("I1", "I2", "I18")), (Detached, ("I3", "I5"))],
-    ids=["without fencing", "without fsync before ack", "with the place outside the effect's transaction"],
+    ids=["without fencing", "without fsync before ack", "with the position outside the effect's transaction"],
 )
-def test_a_broken_adapter_is_found_out(engine: type[RecordingStore], promises: tuple[str, ...]) -> None:
+def test_a_broken_adapter_is_detected(engine: type[RecordingStore], promises: tuple[str, ...]) -> None:
     """Within forty seeds, a store without this safeguard breaks one of the promises it stands for."""
-    found = next((broken for seed in SEEDS if (broken := run_seed(seed, engine).broken)), [])
+    violations = next((broken for seed in SEEDS if (broken := run_seed(seed, engine).violations)), [])
 
-    assert any(text.startswith(promises) for text in found), found
+    assert any(text.startswith(promises) for text in violations), violations

@@ -1,4 +1,4 @@
-"""The bounds of ratings hold as often as they say, over hundreds of simulated leagues."""
+"""The bounds of ratings hold as often as stated, over hundreds of simulated leagues."""
 
 import math
 from random import Random
@@ -6,11 +6,11 @@ from statistics import stdev
 
 import pytest
 
-from ringrift.evaluation.rating import CONFIDENCE, ELO_PER_NAT, difference, fit, rate
+from ringrift.evaluation.rating import _CONFIDENCE, _ELO_PER_NAT, fit, rate
 from ringrift.evaluation.tally import Meeting, Tally, add
-from unit.evaluation.league import league, player
+from unit.evaluation.league import difference, league, player
 
-RING = [(place, (place + 1) % 5) for place in range(5)]
+RING = [(seat, (seat + 1) % 5) for seat in range(5)]
 NATS = (0.0, 0.4, -0.3, 0.9, 0.2)
 ANCHORS = {player(0): 0.0}
 TRIALS = 600
@@ -37,8 +37,8 @@ def test_the_linearised_bootstrap_is_as_wide_as_the_full_one(seats: int, mood: f
 
     refits = [rate(resampled(random, tally), ANCHORS) for _ in range(replicates)]
 
-    for place, rating in enumerate(rate(tally, ANCHORS)[1:], start=1):
-        spread = stdev(refit[place].elo.value for refit in refits)
+    for index, rating in enumerate(rate(tally, ANCHORS)[1:], start=1):
+        spread = stdev(refit[index].elo.value for refit in refits)
         # Student's t at twice 60 blocks; the spread of replicates has an error of 3.5 %, and three of these are 11 %.
         assert (rating.elo.upper - rating.elo.lower) / 2 / 1.98 == pytest.approx(spread, rel=0.11)
 
@@ -50,26 +50,26 @@ def test_the_linearised_bootstrap_is_as_wide_as_the_full_one(seats: int, mood: f
 def test_differences_lie_within_their_bounds_as_often_as_stated(
     seats: int, blocks: int, nats: tuple[float, ...], mood: float
 ) -> None:
-    """Over simulated leagues 95 % of intervals hold the truth, also where the games of a block hang together."""
+    """Over simulated leagues 95 % of intervals contain the truth, also where the games of a block are correlated."""
     random = Random(f"{seats} {blocks} {mood}")
-    held = [0, 0]
+    covered = [0, 0]
     for _ in range(TRIALS):
         (group,) = fit(add(Tally(), league(random, nats, RING, blocks, seats, mood)), ANCHORS)
         for number, (one, other) in enumerate(((2, 0), (3, 1))):
-            found = difference(group, player(one), player(other))
-            held[number] += found.lower <= (nats[one] - nats[other]) * ELO_PER_NAT <= found.upper
+            interval = difference(group, player(one), player(other))
+            covered[number] += interval.lower <= (nats[one] - nats[other]) * _ELO_PER_NAT <= interval.upper
 
     # Three deviations of a share of so many trials, to either side.
-    slack = 3 * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / TRIALS)
-    assert [count / TRIALS for count in held] == pytest.approx([CONFIDENCE] * 2, abs=slack)
+    slack = 3 * math.sqrt(_CONFIDENCE * (1 - _CONFIDENCE) / TRIALS)
+    assert [count / TRIALS for count in covered] == pytest.approx([_CONFIDENCE] * 2, abs=slack)
 
 
 def test_the_likelihood_alone_would_claim_too_much() -> None:
-    """Where the games of a block hang together, bounds from its curvature hold the truth far too rarely."""
-    random, held = Random(6), 0
+    """Where the games of a block are correlated, bounds from its curvature contain the truth far too rarely."""
+    random, covered = Random(6), 0
     for _ in range(TRIALS // 2):
         (group,) = fit(add(Tally(), league(random, (0.0,) * 5, RING, 40, 4, 2.0)), ANCHORS)
-        place = group.players.index(player(2))
-        held += abs(group.nats[place]) <= 1.96 * math.sqrt(group.inverse[place][place])
+        index = group.players.index(player(2))
+        covered += abs(group.nats[index]) <= 1.96 * math.sqrt(group.inverse[index][index])
 
-    assert held / (TRIALS // 2) < 0.75
+    assert covered / (TRIALS // 2) < 0.75

@@ -1,4 +1,4 @@
-"""Every seed keeps every promise; the same seed tells the same story."""
+"""Every seed keeps every promise; the same seed gives the same run."""
 
 import os
 
@@ -16,11 +16,11 @@ def test_seeds_keep_every_promise(first: int) -> None:
     """Forty seconds of kills, pauses, power cuts, drift and bit rot break no promise.  Replay: make sim SEED=…"""
     outcomes = [run_seed(seed) for seed in range(first, min(first + SEEDS_PER_TEST, SEEDS + 1))]
 
-    broken = {outcome.seed: outcome.broken for outcome in outcomes if outcome.broken}
+    broken = {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations}
     assert broken == {}
 
 
-def test_a_seed_tells_the_same_story_twice() -> None:
+def test_a_seed_gives_the_same_run_twice() -> None:
     """Two runs of a seed take the same steps in the same order, so a failure can be replayed."""
     first, second = run_seed(7), run_seed(7)
 

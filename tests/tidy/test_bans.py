@@ -29,7 +29,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "uuid": (),
     "secrets": (),
     "os.urandom": (),
-    "os.environ": (R + "cli/environment.py", R + "workers/story.py"),
+    "os.environ": (R + "cli/environment.py", R + "workers/job_trace.py"),
     "os.environb": (R + "cli/environment.py",),
     "os.getenv": (R + "cli/environment.py",),
     "os.putenv": (R + "cli/environment.py",),
@@ -44,7 +44,7 @@ WRITE_HOMES = (
     R + "cli/",
     R + "workers/",
 )
-SLEEP_HOMES = ("tests/waiting.py",)
+SLEEP_HOMES = ("tests/wait.py",)
 
 UNSAFE = (
     "pickle",
@@ -345,7 +345,7 @@ def test_the_bans_can_fail(check: Check, text: str) -> None:
         (built_sql, R + "bus/router.py", "f('SELECT 1', x)\nf'Select {x}'\nraise E('CREATED ' + x)"),
         (stray_writes, R + "blobs/folder.py", "open(path, 'wb')"),
         (stray_writes, R + "bus/router.py", "open('w')\nopen(path, 'rb')\npath.open('r')\nNode.open(a, b)"),
-        (sleeping_tests, "tests/waiting.py", "import time\ntime.sleep(1)"),
+        (sleeping_tests, "tests/wait.py", "import time\ntime.sleep(1)"),
         (sleeping_tests, "tests/unit/test_x.py", "import asyncio\nasyncio.sleep(0)\nasyncio.sleep(seconds)"),
         (mocked, "tests/unit/test_x.py", "import sys\nmonkeypatch.setattr(sys, 'argv', [])"),
         (bare_waivers, R + "bus/router.py", "x = 1  # noqa: N818, BLE001 - a signal"),

@@ -45,15 +45,16 @@ def test_every_event_is_in_the_catalog() -> None:
     expect_none(unlisted, (source for source in product() if source.below(EVENTS)))
 
 
-def test_every_daemon_is_in_the_tuple() -> None:
-    """The tuple of daemons names every module of the folder, each once."""
+def test_daemons_start_behind_what_they_follow() -> None:
+    """Every module of the folder is one daemon, and the start order has each behind those that its SPEC names."""
     from ringrift.daemons import DAEMONS as LISTED
 
-    names = [daemon.name for daemon in LISTED]
-    files = modules(DAEMONS)
+    order = [daemon.name for daemon in LISTED]
 
-    assert not files - set(names), f"{DAEMONS}__init__.py:1: DAEMONS lacks {sorted(files - set(names))}"
-    assert sorted(names) == sorted(files), f"{DAEMONS}__init__.py:1: DAEMONS has names without a file, or twice"
+    assert sorted(order) == sorted(modules(DAEMONS))
+    for daemon in LISTED:
+        for name in daemon.follows:
+            assert order.index(name) < order.index(daemon.name), f"{daemon.name} starts before {name}"
 
 
 def test_every_failpoint_is_named() -> None:

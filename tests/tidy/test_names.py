@@ -1,4 +1,4 @@
-"""House rules about names: words that say nothing, and names that must agree with each other."""
+"""House rules about names: plain words only, and names that must agree with each other."""
 
 import ast
 from collections.abc import Iterator
@@ -8,14 +8,19 @@ import pytest
 
 from tidy.source import DAEMONS, EVENTS, Check, Finding, Source, at, expect_none, product, snake, suite, tagged
 
-# A thing that only one of these words fits has no idea of its own.
-EMPTY_WORDS = frozenset(
-    {"manager", "coordinator", "orchestrator", "unified", "facade", "helper", "util", "common", "mixin", "singleton",
-     "handler", "misc", "core", "new", "v2"}
-)  # fmt: skip
+# A file or class that only one of these words fits has no idea of its own.
+_EMPTY = "manager coordinator orchestrator unified facade helper util common mixin singleton misc core new v2"
+EMPTY_WORDS = frozenset(_EMPTY.split())
 EMPTY_START = "base_"
 # Says what is the case with a schema; it is not a newer form of something of ours.
 EXEMPT = frozenset({"SchemaTooNew"})
+# Bare participles and private words: each hides what the thing is.  The vocabulary is in docs/glossary.md.
+_BANNED = """said told heard felt meant asked found wanted given kept known held standing
+    errand errands letter letters scribe attendant courier porter crew whose wrong"""
+BANNED = frozenset(_BANNED.split())
+# Established nouns that end like a gerund.
+_GERUNDS = "training learning wiring tuning rating ratings pairing string"
+GERUND_NOUNS = frozenset(_GERUNDS.split())
 
 
 def empty_words(source: Source) -> Iterator[Finding]:
@@ -38,14 +43,43 @@ def _empty(name: str) -> str:
     return next((word for word in name.split("_") if {word, word.removesuffix("s")} & EMPTY_WORDS), "")
 
 
+def bad_modules(source: Source) -> Iterator[Finding]:
+    """Modules named by a gerund (saying) or by a banned word."""
+    for part in PurePosixPath(source.path).with_suffix("").parts[1:]:
+        words = part.removeprefix("test_").replace("dead_letter", "dead-letter").split("_")
+        if (words[-1].endswith("ing") and words[-1] not in GERUND_NOUNS) or set(words) & BANNED:
+            yield Finding(source.path, 1, f"the path says {part!r}: name the thing, not the doing")
+
+
+def banned_names(source: Source) -> Iterator[Finding]:
+    """Variables, parameters, fields, functions and classes with a banned name."""
+    for node in source.nodes:
+        name = _bound(node)
+        if name and snake(name.strip("_")) in BANNED:
+            assert isinstance(node, ast.stmt | ast.expr | ast.arg | ast.alias)
+            yield Finding(source.path, node.lineno, f"{name}: call it what it is")
+
+
+def _bound(node: ast.AST) -> str:
+    """The name that *node* binds, "" if it binds none."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+            return name
+        case ast.arg(arg=name) | ast.alias(asname=str(name)):
+            return name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+    return ""
+
+
 def stray_tags(source: Source) -> Iterator[Finding]:
     """Events whose name on the wire is not their file and class name."""
     if not source.below(EVENTS):
         return
     for node, tag in tagged(source):
-        wanted = f"{source.stem}.{snake(node.name)}"
-        if tag != wanted:
-            yield at(source, node, f"{node.name} has the tag {tag!r}, not {wanted!r}")
+        expected = f"{source.stem}.{snake(node.name)}"
+        if tag != expected:
+            yield at(source, node, f"{node.name} has the tag {tag!r}, not {expected!r}")
 
 
 def stray_daemons(source: Source) -> Iterator[Finding]:
@@ -74,6 +108,16 @@ def untold_tests(source: Source) -> Iterator[Finding]:
     for node in functions:
         if node.name.startswith("test_") and not ast.get_docstring(node):
             yield at(source, node, f"{node.name} has no docstring")
+
+
+def test_names_are_plain_words() -> None:
+    """No variable, parameter, field, function or class has a name that hides what it is."""
+    expect_none(banned_names, product() + suite())
+
+
+def test_modules_are_nouns() -> None:
+    """No module of the product or its tests is named by a gerund or a banned word."""
+    expect_none(bad_modules, product() + suite())
 
 
 def test_no_name_is_empty() -> None:
@@ -105,7 +149,15 @@ def test_tests_are_sentences() -> None:
         (empty_words, "src/ringrift/core/clock.py", ""),
         (empty_words, "src/ringrift/bus/base_router.py", ""),
         (empty_words, "tests/unit/test_new_router.py", ""),
-        (empty_words, "src/ringrift/bus/router.py", "class EventHandler: ..."),
+        (bad_modules, "src/ringrift/bus/saying.py", ""),
+        (bad_modules, "src/ringrift/bus/test_held.py", ""),
+        (bad_modules, "src/ringrift/letters/row.py", ""),
+        (banned_names, "src/ringrift/bus/router.py", "said = 1"),
+        (banned_names, "src/ringrift/bus/router.py", "def f(told): ..."),
+        (banned_names, "src/ringrift/bus/router.py", "for found in range(3): ..."),
+        (banned_names, "src/ringrift/bus/router.py", "import json as kept"),
+        (banned_names, "src/ringrift/bus/router.py", "class Held:\n    wanted: str"),
+        (banned_names, "src/ringrift/bus/router.py", "async def _told(): ..."),
         (empty_words, "src/ringrift/bus/router.py", "class BaseRouter: ..."),
         (empty_words, "src/ringrift/bus/router.py", "class NewRouter: ..."),
         (empty_words, "src/ringrift/bus/router.py", "class RouterV2: ..."),
@@ -129,6 +181,9 @@ def test_the_checks_of_names_can_fail(check: Check, path: str, text: str) -> Non
     ("check", "path", "text"),
     [
         (empty_words, "src/ringrift_compat/handler.py", "class DaemonManager: ..."),
+        (empty_words, "src/ringrift/bus/handlers.py", "class DurableHandler: ..."),
+        (bad_modules, "src/ringrift/events/training.py", ""),
+        (banned_names, "src/ringrift/bus/router.py", "row = 'said'\nevent.told\nprint(said)"),
         (empty_words, "src/ringrift/events/base.py", "class Renewed: ...\nclass Score: ...\nclass SchemaTooNew: ..."),
         (stray_tags, EVENTS + "node.py", "class BeatMissed(Event, tag='node.beat_missed'): ..."),
         (stray_daemons, DAEMONS + "beat.py", "SPEC: Daemon = Daemon(name='beat', run=beat, every=5.0)"),

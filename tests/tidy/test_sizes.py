@@ -10,6 +10,9 @@ from tidy.source import Check, Finding, Source, at, expect_none, product, suite
 
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 400
+PACKAGE_LINES_MAX = {"src/ringrift/": 23_500, "src/ringrift_reversi/": 5_300, "src/ringrift_compat/": 7_700}
+UNFORMATTED_MAX = 40
+UNFORMATTED = "# fmt: " + "skip"
 
 # The end of a sentence with another one after it: "e.g. this" goes on in lower case, a name in ``ticks`` begins anew.
 ANOTHER_SENTENCE = re.compile(r"[.?!]\s+[A-Z`*\"']")
@@ -66,6 +69,21 @@ def test_functions_fit_on_a_screen() -> None:
 def test_files_stay_short() -> None:
     """No file in the product or its tests is longer than four hundred lines."""
     expect_none(long_files, product() + suite())
+
+
+@pytest.mark.parametrize("package", PACKAGE_LINES_MAX)
+def test_packages_stay_small(package: str) -> None:
+    """No package is larger than its budget."""
+    lines = sum(len(source.text.splitlines()) for source in product() if source.below(package))
+
+    assert 0 < lines <= PACKAGE_LINES_MAX[package]
+
+
+def test_few_lines_are_kept_from_the_formatter() -> None:
+    """A call that only reads well unformatted has too many arguments."""
+    counts = {source.path: source.text.count(UNFORMATTED) for source in product() + suite()}
+
+    assert sum(counts.values()) <= UNFORMATTED_MAX, sorted(counts.items(), key=lambda item: -item[1])[:20]
 
 
 def test_modules_open_with_one_sentence() -> None:

@@ -1,4 +1,4 @@
-"""Jobs say what they are for, and none is asked for that no worker could read."""
+"""Jobs have a key and blobs, and none is enqueued that no worker could read."""
 
 import math
 
@@ -7,16 +7,18 @@ import pytest
 
 from ringrift import jobs
 from ringrift.jobs import (
-    CHILD_KINDS,
+    GAME_KINDS,
+    JOB_KINDS,
     JOBS,
     NODE_KINDS,
-    WORKLOAD_KINDS,
     Distribute,
     Export,
     Import,
     Job,
+    JobFilter,
     Match,
     Play,
+    Purpose,
     Rate,
     Sync,
     Train,
@@ -26,53 +28,47 @@ from ringrift.jobs import (
 from ringrift.kernel.errors import InvalidPayload, InvalidWork, UnknownName
 from ringrift.workload.api import STAGES
 
-EXAMPLES: tuple[Job, ...] = (
-    Play(variant="hex8_2p", model="m", games=100, seed=7),
-    Sync(variant="hex8_2p", blob="b", kind_of="games", source="n", priority=90),
-    Export(variant="hex8_2p", batches=("b", "c"), seed=8),
-    Train(variant="hex8_2p", generation=1, samples="s", parent="m", seed=9),
-    Verify(variant="hex8_2p", model="m", node="n"),
-    Match(variant="hex8_2p", candidate="c", champion="m", first=8, count=4, seed=2**63 - 1),
-    Tune(variant="hex8_2p", vector=(0.5, -1e-9)),
-    Distribute(variant="hex8_2p", model="m", isolate=True),
-    Import(variant="hex8_2p", file="f"),
-    Rate(variant="hex8_2p", tally="t"),
+ROWS: tuple[tuple[Job, str, tuple[str, ...]], ...] = (
+    (Play(variant="hex8_2p", model="m", games=100, seed=7), "play:hex8_2p:7", ("m",)),
+    (Sync(variant="hex8_2p", blob="b", kind_of="games", source="n", priority=90), "sync:hex8_2p:b", ()),
+    (Export(variant="hex8_2p", batches=("b", "c"), seed=8), "export:hex8_2p:8", ("b", "c")),
+    (Train(variant="hex8_2p", generation=1, samples="s", parent="m", seed=9), "train:hex8_2p:9", ("s", "m")),
+    (Verify(variant="hex8_2p", model="m", node="n"), "verify:hex8_2p:m", ("m",)),
+    (
+        Match(variant="hex8_2p", candidate="c", champion="m", first=8, count=4, seed=2**63 - 1),
+        "match:promotion:hex8_2p:c:m:8",
+        ("c", "m"),
+    ),
+    (Tune(variant="hex8_2p", vector=(0.5, -1e-9)), "tune:hex8_2p:0:0.5,-1e-09", ()),
+    (Distribute(variant="hex8_2p", model="m", isolate=True), "distribute:hex8_2p:m", ()),
+    (Rate(variant="hex8_2p", tally="t"), "rate:hex8_2p", ("t",)),
+    (Import(variant="hex8_2p", file="f"), "import:hex8_2p:f", ("f",)),
 )
-KEYS = (
-    "play:hex8_2p:7",
-    "sync:hex8_2p:b",
-    "export:hex8_2p:8",
-    "train:hex8_2p:9",
-    "verify:hex8_2p:m",
-    "match:hex8_2p:c:8",
-    "tune:hex8_2p:0:0.5,-1e-09",
-    "distribute:hex8_2p:m",
-    "import:hex8_2p:f",
-    "rate:hex8_2p",
-)
-BLOBS = (("m",), (), ("b", "c"), ("s", "m"), ("m",), ("c", "m"), (), (), ("f",), ("t",))
+"""An example of every job, its key and its blobs."""
+EXAMPLES = tuple(job for job, _, _ in ROWS)
 
 
 def test_there_is_an_example_of_every_job() -> None:
-    """The examples of this file are all jobs there are, in their order."""
+    """The examples of this file are all jobs there are; each that a worker runs has the events of its result."""
     assert tuple(type(job) for job in EXAMPLES) == JOBS
+    assert all((job.to_events is Job.to_events) == (job.runs_in == "node") for job in JOBS)
 
 
 @pytest.mark.parametrize("job", EXAMPLES, ids=lambda job: job.kind())
 def test_a_job_survives_the_queue(job: Job) -> None:
-    """What is enqueued is what a worker reads."""
+    """A worker reads exactly the enqueued job."""
     assert jobs.decode(job.kind(), jobs.encode(job)) == job
 
 
-@pytest.mark.parametrize(("job", "key"), list(zip(EXAMPLES, KEYS, strict=True)), ids=KEYS)
-def test_a_key_says_what_the_job_is_for(job: Job, key: str) -> None:
-    """Two jobs for the same thing have the same key, and so only one of them is alive."""
+@pytest.mark.parametrize(("job", "key"), [row[:2] for row in ROWS], ids=lambda value: str(value)[:12])
+def test_a_key_identifies_the_purpose_of_a_job(job: Job, key: str) -> None:
+    """Two jobs for the same purpose have the same key, and so only one of them is alive."""
     assert job.key == key
 
 
-@pytest.mark.parametrize(("job", "blobs"), list(zip(EXAMPLES, BLOBS, strict=True)), ids=KEYS)
-def test_a_job_names_what_must_be_there_before_it_starts(job: Job, blobs: tuple[str, ...]) -> None:
-    """Inputs are fetched before the work begins; who moves files fetches them himself."""
+@pytest.mark.parametrize(("job", "blobs"), [row[::2] for row in ROWS], ids=lambda value: str(value)[:12])
+def test_a_job_names_its_inputs(job: Job, blobs: tuple[str, ...]) -> None:
+    """Inputs are fetched before the work begins; a file job fetches them itself."""
     assert job.blobs == blobs
 
 
@@ -80,18 +76,18 @@ def test_a_job_names_what_must_be_there_before_it_starts(job: Job, blobs: tuple[
     ("job", "key", "blobs"),
     [
         (
-            Match(variant="hex8_2p", candidate="c", champion="m", first=8, count=4, purpose="proof"),
-            "proof:hex8_2p:c:m:8",
+            Match(variant="hex8_2p", candidate="c", champion="m", first=8, count=4, purpose=Purpose.PROOF),
+            "match:proof:hex8_2p:c:m:8",
             ("c", "m"),
         ),
         (
-            Match(variant="hex8_2p", candidate="c", baseline="uct:200", first=8, count=4),
-            "proof:hex8_2p:c:uct:200:8",
+            Match(variant="hex8_2p", candidate="c", baseline="uct:200", first=8, count=4, purpose=Purpose.PROOF),
+            "match:proof:hex8_2p:c:uct:200:8",
             ("c",),
         ),
         (
-            Match(variant="hex8_2p", candidate="c", champion="m", first=8, count=4, purpose="review"),
-            "review:hex8_2p:c:m:8",
+            Match(variant="hex8_2p", candidate="c", champion="m", first=8, count=4, purpose=Purpose.REVIEW),
+            "match:review:hex8_2p:c:m:8",
             ("c", "m"),
         ),
         (
@@ -103,18 +99,18 @@ def test_a_job_names_what_must_be_there_before_it_starts(job: Job, blobs: tuple[
                 count=4,
                 seed=7,
                 node="n1",
-                purpose="canary",
+                purpose=Purpose.CANARY,
             ),
-            "canary:n1:hex8_2p:7:3",
+            "match:canary:hex8_2p:n1:7:3",
             (),
         ),
     ],
     ids=["proof", "baseline", "review", "canary"],
 )
-def test_a_match_that_promotes_nobody_has_a_key_of_its_own(job: Match, key: str, blobs: tuple[str, ...]) -> None:
-    """So the gate neither waits for it nor cancels it, and a baseline needs no blob."""
+def test_a_match_without_promotion_has_a_key_of_its_own(job: Match, key: str, blobs: tuple[str, ...]) -> None:
+    """The gate neither waits for it nor cancels it, and a baseline needs no blob."""
     assert job.key == key
-    assert not job.key.startswith(Match.prefix("hex8_2p", "c"))
+    assert not JobFilter(variant="hex8_2p", purpose=Purpose.PROMOTION, candidate="c").matches(job)
     assert job.blobs == blobs
     assert jobs.decode(job.kind(), jobs.encode(job)) == job
 
@@ -124,25 +120,29 @@ def test_generation_0_needs_no_inputs() -> None:
     assert Train(variant="hex8_2p", generation=0).blobs == ()
 
 
-def test_the_jobs_of_one_match_share_the_beginning_of_their_keys() -> None:
-    """A whole match can be cancelled by that beginning, and no other match with it."""
-    prefix = Match.prefix("hex8_2p", "c")
-    ours = Match(variant="hex8_2p", candidate="c", champion="m", first=0, count=4)
-    others = Match(variant="hex8_2p", candidate="cc", champion="m", first=0, count=4)
+def test_a_filter_selects_by_job_fields() -> None:
+    """Every field that is set must be equal; other matches, whose names only begin alike, are not selected."""
+    match = {"variant": "hex8_2p", "candidate": "c", "champion": "m", "first": 0, "count": 4}
+    ours, alike = Match(**match), Match(**match | {"candidate": "cc"})
+    review, pinned = Match(**match | {"purpose": Purpose.REVIEW}), Play(variant="hex8_2p", model="c", games=1, node="n")
+    everything = (ours, alike, review, pinned)
 
-    assert ours.key.startswith(prefix)
-    assert not others.key.startswith(prefix)
+    def selected(**fields: str) -> list[Job]:
+        return [job for job in everything if JobFilter(**fields).matches(job)]
+
+    assert selected() == list(everything)
+    assert selected(purpose=Purpose.PROMOTION, candidate="c") == [ours]
+    assert selected(candidate="c", opponent="m") == [ours, review]
+    assert selected(node="n") == selected(key=pinned.key) == [pinned]
+    assert selected(variant="hex9_2p") == []
 
 
-def test_every_kind_is_done_by_somebody() -> None:
-    """Each kind of job is a workload's or a node's own, never both; a workload's kinds are its stages."""
-    kinds = [job.kind() for job in JOBS]
-
-    assert len(set(kinds)) == len(kinds)
-    assert set(kinds) == WORKLOAD_KINDS | NODE_KINDS | CHILD_KINDS
-    assert not WORKLOAD_KINDS & NODE_KINDS
-    assert not CHILD_KINDS & (WORKLOAD_KINDS | NODE_KINDS)
-    assert set(STAGES) == WORKLOAD_KINDS
+def test_class_marks_determine_where_a_job_runs() -> None:
+    """The kinds of workload jobs are its stages; the sets of kinds are derived from the classes."""
+    assert len(JOB_KINDS) == len(JOBS)
+    assert {job.kind() for job in JOBS if job.runs_in == "workload"} == set(STAGES)
+    assert {job.kind() for job in JOBS if job.runs_in == "worker"} == {"rate"}
+    assert ({"sync", "distribute"}, {"play", "match"}) == (NODE_KINDS, GAME_KINDS)
 
 
 @pytest.mark.parametrize("priority", [-1, 101, True, False, 40.0, math.nan, None, "40"])
@@ -157,7 +157,7 @@ def test_a_priority_is_a_whole_number_from_0_to_100(priority: object) -> None:
 
 
 @pytest.mark.parametrize("priority", [0, 40, 100])
-def test_the_edges_of_priority_belong_to_it(priority: int) -> None:
+def test_priority_bounds_are_inclusive(priority: int) -> None:
     """0 and 100 are priorities."""
     jobs.encode(msgspec.structs.replace(EXAMPLES[0], priority=priority))
 
@@ -178,7 +178,7 @@ def test_a_vector_is_some_finite_numbers(vector: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize(("job", "field"), [(EXAMPLES[0], "games"), (EXAMPLES[5], "count")], ids=["play", "match"])
 @pytest.mark.parametrize("number", [0, -1, True, 1.5, math.nan])
-def test_a_job_asks_for_a_whole_number_of_things(job: Job, field: str, number: object) -> None:
+def test_counts_of_a_job_are_whole_numbers(job: Job, field: str, number: object) -> None:
     """A job for no games, half a game or a truth value of games is refused: no worker could read it."""
     with pytest.raises(InvalidWork) as refused:
         jobs.encode(msgspec.structs.replace(job, **{field: number}))
@@ -198,13 +198,13 @@ def test_a_job_counts_from_0_in_whole_numbers(job: Job, field: str, number: obje
     assert refused.value.field == field
 
 
-def test_an_unknown_kind_is_named_with_the_known_ones() -> None:
+def test_an_unknown_kind_lists_the_valid_ones() -> None:
     """A queue of a later version is unknown, not broken."""
     with pytest.raises(UnknownName) as unknown:
         jobs.decode("dance", b"{}")
 
     assert (unknown.value.kind, unknown.value.name) == ("job", "dance")
-    assert unknown.value.known == tuple(sorted(job.kind() for job in JOBS))
+    assert unknown.value.names == tuple(sorted(job.kind() for job in JOBS))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_body_that_is_no_such_job_is_refused(body: bytes) -> None:
 
 
 def test_a_job_of_an_earlier_version_still_decodes() -> None:
-    """Missing later fields take their defaults, unknown ones are passed over."""
+    """Missing later fields take their defaults, unknown ones are ignored."""
     body = b'{"type":"play","variant":"hex8_2p","seed":7,"model":"m","games":3,"later":{"x":1}}'
 
     assert jobs.decode("play", body) == Play(variant="hex8_2p", model="m", games=3, seed=7)

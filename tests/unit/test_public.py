@@ -1,4 +1,4 @@
-"""The public face of the package is complete, and costs next to nothing to look at."""
+"""The public names of the package are complete, and importing them costs next to nothing."""
 
 import subprocess
 import sys
@@ -13,8 +13,8 @@ HEAVY = {"numpy", "torch", "numba", "apsw", "starlette", "uvicorn", "msgspec", "
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
     """``import ringrift`` brings in no engine, no web server, no event loop and no part of its own."""
-    shown = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, timeout=30, check=True)
-    loaded = set(shown.stdout.split())
+    output = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, timeout=30, check=True)
+    loaded = set(output.stdout.split())
 
     assert "ringrift" in loaded
     assert not {name for name in loaded if name.split(".")[0] in HEAVY}
@@ -23,19 +23,19 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("name", ringrift.__all__)
 def test_every_public_name_resolves(name: str) -> None:
-    """What is listed is there, under its own name."""
-    found = getattr(ringrift, name)
+    """Every listed name exists, under its own name."""
+    value = getattr(ringrift, name)
 
-    assert name == "__version__" or found.__name__ == name
+    assert name == "__version__" or value.__name__ == name
 
 
 def test_the_list_of_public_names_is_complete_and_sorted() -> None:
-    """Every name that is looked up is listed, and nothing is listed twice."""
+    """Every lazily resolved name is listed, and nothing is listed twice."""
     assert ringrift.__all__ == sorted([*ringrift._PUBLIC, "__version__"])
 
 
-def test_an_unknown_attribute_lists_what_there_is() -> None:
-    """Who misspells a name sees those that exist."""
+def test_an_unknown_attribute_lists_the_valid_names() -> None:
+    """The error for a misspelt name lists the existing ones."""
     with pytest.raises(AttributeError) as absent:
         _ = ringrift.Nodes
 

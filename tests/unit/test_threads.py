@@ -9,11 +9,11 @@ from contextvars import ContextVar
 import pytest
 
 from ringrift.threads import Threads, to_its_end
-from waiting import wait_until
+from wait import wait_until
 
 
-def test_a_call_returns_or_raises_what_it_did() -> None:
-    """What the blocking call returns or raises comes out as if it had been called here."""
+def test_a_call_returns_or_raises_its_own_result() -> None:
+    """The result or error of the blocking call reaches the caller unchanged."""
 
     async def story() -> int:
         with pytest.raises(ZeroDivisionError):
@@ -23,7 +23,7 @@ def test_a_call_returns_or_raises_what_it_did() -> None:
     assert asyncio.run(story()) == 4
 
 
-def test_who_is_cancelled_waits_for_the_end() -> None:
+def test_a_cancelled_waiter_waits_for_the_end() -> None:
     """However often the waiter is cancelled, it is cancelled only after the call has ended."""
 
     async def story() -> tuple[bool, bool, bool]:
@@ -48,7 +48,7 @@ def test_who_is_cancelled_waits_for_the_end() -> None:
 
 
 class Rooms:
-    """Counts the calls that are inside, and lets them out on a word."""
+    """Counts the calls that are inside, and releases them on request."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -113,21 +113,21 @@ def test_a_call_that_is_let_go_ends_alone() -> None:
     assert ran == []
 
 
-def test_a_call_knows_where_it_was_made() -> None:
-    """Context variables of whoever called are seen in the thread, and changes there stay there."""
-    who: ContextVar[str] = ContextVar("who", default="nobody")
+def test_a_call_inherits_the_context_of_its_caller() -> None:
+    """Context variables of the caller are visible in the thread, and changes there stay there."""
+    caller: ContextVar[str] = ContextVar("caller", default="default")
 
-    def ask() -> str:
-        found = who.get()
-        who.set("a thread")
-        return found
+    def read_caller() -> str:
+        result = caller.get()
+        caller.set("a thread")
+        return result
 
     async def story() -> tuple[str, str]:
         threads = Threads(1, "room")
-        who.set("the caller")
-        found = await threads.run(ask)
+        caller.set("the caller")
+        result = await threads.run(read_caller)
         threads.close()
-        return found, who.get()
+        return result, caller.get()
 
     assert asyncio.run(story()) == ("the caller", "the caller")
 

@@ -1,1 +1,1 @@
-"""Holding files: content-addressed, written atomically, verified when read."""
+"""Blobs: content-addressed files, written atomically, verified when read."""

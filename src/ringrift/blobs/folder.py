@@ -22,43 +22,43 @@ T = TypeVar("T")
 
 
 class Folder:
-    """The blocking side: used as it is in worker processes, and behind threads in a node."""
+    """The blocking side: used directly in worker processes, and in threads in a node."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
 
     def path(self, blob: str) -> Path:
-        """Where *blob* lies, whether or not it is there."""
+        """The path of *blob*, whether or not it exists."""
         return self.root / check_blob(blob)[:2] / blob
 
     def put(self, data: bytes) -> str:
-        """Store *data*; its name.  Raises NoRoom."""
+        """Store *data* and return its name.  Raises NoRoom."""
         blob = hashlib.sha256(data).hexdigest()
-        if not self._whole(blob):
+        if not self._is_intact(blob):
             with self.incoming(blob) as part:
                 part.write(data)
-                part.keep()
+                part.commit()
         return blob
 
-    def _whole(self, blob: str) -> bool:
-        """Whether *blob* is here and undamaged: what is there is not always what was once written."""
+    def _is_intact(self, blob: str) -> bool:
+        """Whether *blob* exists and its hash matches: a file may have been damaged since it was written."""
         try:
             return _digest(self.path(blob)) == blob
         except FileNotFoundError:
             return False
 
-    def incoming(self, blob: str) -> "Incoming":
-        """A place to write *blob* to before it gets its name."""
-        return Incoming(self, blob)
+    def incoming(self, blob: str) -> "_Incoming":
+        """A temporary file to write *blob* to before it gets its name."""
+        return _Incoming(self, blob)
 
     def open(self, blob: str) -> Path:
         """The path of *blob*, verified.  Raises NoRoute or Corrupt (and sets a corrupt file aside)."""
         path = self.path(blob)
         try:
-            found = _digest(path)
+            digest = _digest(path)
         except FileNotFoundError as absent:
             raise NoRoute(blob, [str(self.root)]) from absent
-        if found != blob:
+        if digest != blob:
             self.set_aside(blob)
             raise Corrupt(blob, str(self.root))
         return path
@@ -70,15 +70,14 @@ class Folder:
             os.replace(self.path(blob), self.root / "bad" / blob)
 
     def names(self) -> list[str]:
-        """Everything that is here, sorted."""
         if not self.root.is_dir():
             return []
         shelves = [shelf for shelf in os.scandir(self.root) if shelf.is_dir() and len(shelf.name) == 2]
         return sorted(entry.name for shelf in shelves for entry in os.scandir(shelf) if len(entry.name) == 64)
 
 
-class Incoming:
-    """A file on its way in.  Leaving the body without ``keep()`` leaves nothing behind."""
+class _Incoming:
+    """A file that is being written.  Leaving the body without ``commit()`` leaves nothing behind."""
 
     def __init__(self, folder: Folder, blob: str) -> None:
         self._folder, self._blob, self._target = folder, blob, folder.path(blob)
@@ -87,7 +86,7 @@ class Incoming:
         self._descriptor = -1
         self.size = 0
 
-    def __enter__(self) -> "Incoming":
+    def __enter__(self) -> "_Incoming":
         failpoint("blobs.before_write")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with _room(self._folder.root):
@@ -106,14 +105,14 @@ class Incoming:
                 view = view[os.write(self._descriptor, view) :]
         self.size += len(data)
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         """Give the file its name, durably.  Raises Corrupt if it is not what it should be."""
         failpoint("blobs.before_fsync")
         with _room(self._folder.root):
             os.fsync(self._descriptor)
-        # Read back what is really there, not what we meant to write.
+        # Read back from the disk, not from memory.
         if _digest(self._part) != self._blob:
-            raise Corrupt(self._blob, "what was received")
+            raise Corrupt(self._blob, "the received data")
         failpoint("blobs.before_rename")
         os.replace(self._part, self._target)
         failpoint("blobs.before_folder_fsync")
@@ -151,7 +150,7 @@ class FolderBlobs:
             await to_its_end(None, part.__enter__)
             async for chunk in chunks:
                 await to_its_end(None, part.write, chunk)
-            await to_its_end(None, part.keep)
+            await to_its_end(None, part.commit)
             return part.size
         finally:
             part.__exit__()
@@ -168,7 +167,7 @@ class FolderBlobs:
 
 @contextmanager
 def _room(root: Path) -> Iterator[None]:
-    """Say NoRoom where the disk cannot take more."""
+    """Raise NoRoom if the disk is full."""
     try:
         yield
     except OSError as full:
@@ -190,7 +189,7 @@ def _scrub(folder: Folder, after: str, limit: int) -> tuple[Sequence[str], str]:
         except Corrupt:
             corrupt.append(blob)
         except NoRoute:
-            continue  # it went away meanwhile
+            continue  # it was deleted meanwhile
     return corrupt, due[-1] if len(due) == limit else ""
 
 

@@ -1,1 +1,1 @@
-"""Telling: events into the log, and from the log to whoever reads it."""
+"""The event bus: publishing, delivery, durable handlers, live subscriptions, traces."""

@@ -1,214 +1,231 @@
-"""Delivery: takes events to reactions, their effects and the reader's place in one transaction.
+"""Delivery to reactions: the effects of a batch and the reader's new position in one transaction.
 
-    read a batch ─▶ react to each ─▶ move the place ─▶ COMMIT         all or nothing
+    read a batch ─▶ react to each event ─▶ move the position ─▶ COMMIT         all or nothing
 
-If one event of the batch fails, the transaction is undone and the batch is taken again with each event apart: then only
-the failing ones are parked, and the reader goes on behind them.  A batch that takes too long is taken again with a
-transaction for each event.  A reaction is therefore exactly once: it has happened if and only if the place has moved.
+If an event fails, the transaction is rolled back and the batch is delivered again with a savepoint for each event: then
+only the failing ones are parked, and the reader continues after them.  A batch that takes too long is delivered again
+with a transaction for each event.  A reaction therefore happens exactly once: if and only if the position has moved.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from ringrift.bus import letters, spans
-from ringrift.bus.scribe import Scribe
+from ringrift.bus import dead_letters, spans
+from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import DeliveryError, NoRoom, NotLeader, Overdue, Overtaken, Unreachable
 from ringrift.kernel.failpoint import failpoint
+from ringrift.kernel.stall_detector import StallDetector
 from ringrift.kernel.value import Value
 from ringrift.store.ports import Delivery, Store, Tx
 
 T = TypeVar("T")
-Reaction = Callable[[Event, Envelope, Tx], Awaitable[None]]
-Guard = Callable[[Tx], Awaitable[None]]
-_NOT_ITS_FAULT = (Overtaken, NotLeader, Unreachable, NoRoom)
-"""What says nothing about the event that was being delivered: nothing is parked for it."""
+WATCHED_MAX = 10_000  # parked deliveries of one reader that are considered for a retry
+_RETRIED_MAX = 1_000
+_RETRIED_TOGETHER_MAX = 100  # deliveries that are retried in one transaction
+_TRANSIENT = (Overtaken, NotLeader, Unreachable, NoRoom)
+"""Errors that say nothing about the event being delivered: it is not parked."""
 
 
 class Reader(Value):
-    """A durable reader: a name, the events it wants (none = all), and what it does with each."""
+    """A durable reader: its name, the names of its events (none: all), its reaction to each."""
 
     name: str
-    wants: frozenset[str]
-    react: Reaction
-    guard: Guard | None = None
+    event_names: frozenset[str]
+    react: Callable[[Event, Envelope, Tx], Awaitable[None]]
+    guard: Callable[[Tx], Awaitable[None]] | None = None
+    """Called first in every transaction; if it raises, nothing is delivered."""
 
 
-class Courier:
-    """Delivers to reactions from one store."""
+class Deliverer:
+    """Delivers events of one store to the reactions of readers."""
 
-    def __init__(self, store: Store, clock: Clock, scribe: Scribe, backoff: Backoff, batch: int) -> None:
-        self._store, self._clock, self._scribe = store, clock, scribe
+    def __init__(self, store: Store, clock: Clock, envelopes: EnvelopeFactory, backoff: Backoff, batch: int) -> None:
+        self._store, self._clock, self._envelopes = store, clock, envelopes
         self._backoff, self._batch = backoff, batch
 
-    async def enrol(self, reader: Reader, at: int = 0) -> int:
-        """The place of *reader*; a new one starts at *at*.  Raises Overtaken if it has lapsed."""
+    async def register(self, reader: Reader, at: int = 0) -> int:
+        """The position of *reader*; a new one starts at *at*.  Raises Overtaken if it has lapsed."""
         async with self._store.begin() as tx:
-            return await tx.enrol(reader.name, at)
+            return await tx.register_reader(reader.name, at)
 
-    async def take(self, reader: Reader, place: int) -> int:
-        """Deliver the next batch behind *place*; the new place.  Raises Overtaken if somebody else moved the reader."""
+    async def deliver_batch(self, reader: Reader, position: int) -> int:
+        """Deliver the events after *position* and return the new position.
+
+        Raises Overtaken if another process has moved the reader.
+        """
         try:
-            return await self._at_once(reader, place)
-        except _NOT_ITS_FAULT:
+            return await self._deliver(reader, position, self._batch, apart=False)
+        except _TRANSIENT:
             raise
         except Overdue:
             slow = True
-        except Exception:  # noqa: BLE001 - whatever a reaction raises is met again below, each event apart
+        except Exception:  # noqa: BLE001 - the event that failed is found below, each event with its own savepoint
             slow = False
-        # Behind the handler and not in it: what fails now must not carry along, as its context, what failed before.
+        # Outside the except block: an error raised below must not carry the first one as its context.
         if not slow:
             with suppress(Overdue):
-                return await self._apart(reader, place, self._batch)
-        return await self._one_by_one(reader, place)
+                return await self._deliver(reader, position, self._batch, apart=True)
+        return await self._deliver_singly(reader, position)
 
-    async def _at_once(self, reader: Reader, place: int) -> int:
+    async def _deliver(self, reader: Reader, position: int, limit: int, *, apart: bool) -> int:
+        """Deliver in one transaction; *apart*: with a savepoint for each event, and failing events are parked."""
         async with self._store.begin() as tx:
             if reader.guard is not None:
                 await reader.guard(tx)
-            envelopes = await tx.read(place, self._batch)
+            envelopes = await tx.read(position, limit)
+            failures = []
             for envelope in envelopes:
-                await _react(reader, envelope, tx)
+                if not apart:
+                    await _react(reader, envelope, tx)
+                elif (error := await _attempt_reaction(reader, envelope, tx)) is not None:
+                    failures.append((self._after_attempt(_first(reader, envelope), error), envelope))
             if not envelopes:
-                return place
+                return position
+            await dead_letters.save(tx, self._envelopes, failures)
             failpoint("bus.before_advance")
-            await tx.advance(reader.name, place, envelopes[-1].position)
+            await tx.advance(reader.name, position, envelopes[-1].position)
             failpoint("bus.after_advance")
         return envelopes[-1].position
 
-    async def _apart(self, reader: Reader, place: int, limit: int) -> int:
-        """One transaction for the batch, in which each event fails alone."""
-        async with self._store.begin() as tx:
-            if reader.guard is not None:
-                await reader.guard(tx)
-            envelopes = await tx.read(place, limit)
-            failed = []
-            for envelope in envelopes:
-                wrong = await _try(reader, envelope, tx)
-                if wrong is not None:
-                    letter = letters.judge(
-                        None, reader.name, envelope.position, wrong, self._clock.now(), self._backoff
-                    )
-                    failed.append((letter, envelope))
-            await letters.settle(tx, self._scribe, failed)
-            if envelopes:
-                await tx.advance(reader.name, place, envelopes[-1].position)
-        return envelopes[-1].position if envelopes else place
-
-    async def _one_by_one(self, reader: Reader, place: int) -> int:
-        """One transaction for each event; one that alone takes too long is parked by another."""
+    async def _deliver_singly(self, reader: Reader, position: int) -> int:
+        """Deliver with one transaction for each event; one that takes too long is parked by another transaction."""
         async with self._store.read() as view:
-            envelopes = await view.read(place, self._batch)
+            envelopes = await view.read(position, self._batch)
         for envelope in envelopes:
             try:
-                await self._apart(reader, place, 1)
-            except Overdue as wrong:
-                letter = letters.judge(None, reader.name, envelope.position, wrong, self._clock.now(), self._backoff)
+                await self._deliver(reader, position, 1, apart=True)
+            except Overdue as error:
+                failure = self._after_attempt(_first(reader, envelope), error)
                 async with self._store.begin() as tx:
-                    await letters.settle(tx, self._scribe, [(letter, envelope)])
-                    await tx.advance(reader.name, place, envelope.position)
-            place = envelope.position
-        return place
+                    await dead_letters.save(tx, self._envelopes, [(failure, envelope)])
+                    await tx.advance(reader.name, position, envelope.position)
+            position = envelope.position
+        return position
 
-    async def again(self, reader: Reader, parked: Sequence[Delivery]) -> list[Delivery]:
-        """Try parked or dead deliveries to *reader* once more; their new states.
+    def _after_attempt(self, delivery: Delivery, error: Exception | None) -> Delivery:
+        return dead_letters.after_attempt(delivery, error, self._clock.now(), self._backoff)
 
-        Each effect and its state commit together.  What somebody else has settled meanwhile is left as it is.
+    async def retry_due(self, readers: Mapping[str, Reader], detector: StallDetector, tick: float) -> Counter[str]:
+        """Retry the deliveries whose pause is over, each with the reader that failed; count their new states."""
+        parked: list[Delivery] = []
+        async with self._store.read() as view:
+            for reader in readers:  # one by one: deliveries of a deleted reader must not crowd out the others
+                parked += await view.deliveries(("parked",), WATCHED_MAX, reader)
+        by_reader: dict[str, list[Delivery]] = {}
+        for delivery in dead_letters.due(parked, detector, tick)[:_RETRIED_MAX]:
+            by_reader.setdefault(delivery.reader, []).append(delivery)
+        states: Counter[str] = Counter()
+        for name, deliveries in by_reader.items():
+            for start in range(0, len(deliveries), _RETRIED_TOGETHER_MAX):
+                retried = await self.redeliver(readers[name], deliveries[start : start + _RETRIED_TOGETHER_MAX])
+                states.update(delivery.state for delivery in retried)
+        return states
+
+    async def retry_now(self, reader: Reader, position: int) -> Delivery:
+        """Retry one parked or dead delivery.  Raises UnknownName, or InputError if it is settled."""
+        async with self._store.read() as view:
+            delivery = await dead_letters.unsettled(view, reader.name, position)
+        [retried] = await self.redeliver(reader, [delivery])
+        return retried
+
+    async def redeliver(self, reader: Reader, parked: Sequence[Delivery]) -> list[Delivery]:
+        """Retry parked or dead deliveries to *reader*; returns them in their new states.
+
+        Each effect and its state commit together.  A delivery that was settled meanwhile is left as it is.
         """
         try:
             async with self._store.begin() as tx:
-                return await self._again(reader, parked, tx)
+                return await self._redeliver(reader, parked, tx)
         except Overdue:
             if len(parked) == 1:
-                return [await self._worse(parked[0], Overdue(0.0))]
-            return [(await self.again(reader, [one]))[0] for one in parked]
+                return [await self._fail_overdue(parked[0])]
+            return [(await self.redeliver(reader, [delivery]))[0] for delivery in parked]
 
-    async def _again(self, reader: Reader, parked: Sequence[Delivery], tx: Tx) -> list[Delivery]:
+    async def _redeliver(self, reader: Reader, parked: Sequence[Delivery], tx: Tx) -> list[Delivery]:
         if reader.guard is not None:
             await reader.guard(tx)
-        positions = [letter.position for letter in parked]
-        found = {one.position: one for one in await tx.deliveries_at(reader.name, positions)}
-        envelopes = {one.position: one for one in await tx.at(positions)}
-        states, changed = [], []
-        for letter in parked:
-            still = found.get(letter.position, letter)
-            if still != letter:
-                states.append(still)  # somebody else was faster
-                continue
-            envelope, now = envelopes.get(letter.position), self._clock.now()
-            if envelope is None:
-                states.append(letter)  # it cannot be had any more: somebody may give it up
-                continue
-            wrong = await _try(reader, envelope, tx)
-            if wrong is None:
-                new = letters.recovered(letter, now)
-            else:
-                new = letters.judge(letter, reader.name, letter.position, wrong, now, self._backoff)
-            states.append(new)
-            changed.append((new, envelope))
-        await letters.settle(tx, self._scribe, changed)
-        return states
+        positions = [delivery.position for delivery in parked]
+        stored = {delivery.position: delivery for delivery in await tx.deliveries_at(reader.name, positions)}
+        envelopes = {envelope.position: envelope for envelope in await tx.events_at(positions)}
+        results, changes = [], []
+        for delivery in parked:
+            position = delivery.position
+            envelope, result = envelopes.get(position), stored.get(position, delivery)
+            # Another process may have settled it; the event may be compacted, and then only discarding is left.
+            if result == delivery and envelope is not None:
+                result = self._after_attempt(delivery, await _attempt_reaction(reader, envelope, tx))
+                changes.append((result, envelope))
+            results.append(result)
+        await dead_letters.save(tx, self._envelopes, changes)
+        return results
 
-    async def _worse(self, letter: Delivery, wrong: Exception) -> Delivery:
-        """*letter* after a try that could not even be undone in time."""
+    async def _fail_overdue(self, delivery: Delivery) -> Delivery:
+        """The delivery after a retry that took too long: the transaction of the retry is rolled back."""
         async with self._store.begin() as tx:
-            still = await letters.find(tx, letter.reader, letter.position)
-            if still is not None and still != letter:
-                return still
-            worse = letters.judge(letter, letter.reader, letter.position, wrong, self._clock.now(), self._backoff)
-            await letters.settle(tx, self._scribe, [(worse, await letters.event_at(tx, letter.position))])
-            return worse
+            stored = await dead_letters.find(tx, delivery.reader, delivery.position)
+            if stored is not None and stored != delivery:
+                return stored
+            failure = self._after_attempt(delivery, Overdue(0.0))
+            envelope = await dead_letters.event_at(tx, delivery.position)
+            await dead_letters.save(tx, self._envelopes, [(failure, envelope)])
+            return failure
+
+
+def _first(reader: Reader, envelope: Envelope) -> Delivery:
+    return Delivery(reader=reader.name, position=envelope.position)
 
 
 async def attempt(call: Callable[..., Awaitable[Any]], *args: Any) -> Exception | None:
-    """Call foreign code; what went wrong, if anything did."""
+    """Call foreign async code; returns its error, if any."""
     try:
         await call(*args)
     except asyncio.CancelledError as cancelled:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        return DeliveryError("what it awaited was cancelled").with_traceback(cancelled.__traceback__)
+        return DeliveryError("an operation that it awaited was cancelled").with_traceback(cancelled.__traceback__)
     except SystemExit as end:
-        return DeliveryError(f"called for the end of the program: {end}").with_traceback(end.__traceback__)
-    except Exception as wrong:  # noqa: BLE001 - foreign code may raise anything, and the caller tells whom it concerns
-        return wrong
+        return DeliveryError(f"it tried to exit the program: {end}").with_traceback(end.__traceback__)
+    except Exception as error:  # noqa: BLE001 - foreign code may raise anything; the caller handles it
+        return error
     return None
 
 
-def attempt_plain(call: Callable[..., T], *args: Any) -> tuple[T | None, Exception | None]:
-    """Call a foreign plain function; what it returned, or what went wrong."""
+def attempt_sync(call: Callable[..., T], *args: Any) -> tuple[T | None, Exception | None]:
+    """Call a foreign plain function; returns its result or its error."""
     try:
         return call(*args), None
-    except Exception as wrong:  # noqa: BLE001 - as above
-        return None, wrong
-    except BaseException as end:  # noqa: BLE001 - it ends a thread of ours, and not the program
-        return None, DeliveryError(f"called for the end of the program: {type(end).__name__}: {end}")
+    except Exception as error:  # noqa: BLE001 - as above
+        return None, error
+    except BaseException as end:  # noqa: BLE001 - it may end a thread of ours, but not the program
+        return None, DeliveryError(f"it tried to exit the program: {type(end).__name__}: {end}")
 
 
-async def _try(reader: Reader, envelope: Envelope, tx: Tx) -> Exception | None:
-    """React, apart from the rest of the transaction; what went wrong, if anything did."""
+async def _attempt_reaction(reader: Reader, envelope: Envelope, tx: Tx) -> Exception | None:
+    """React inside a savepoint; returns the error, if any."""
     try:
-        async with tx.apart():
+        async with tx.savepoint():
             await _react(reader, envelope, tx)
-    except _NOT_ITS_FAULT:
+    except _TRANSIENT:
         raise
-    except Exception as wrong:  # noqa: BLE001 - whatever a reaction raises becomes the state of its delivery
-        return wrong
+    except Exception as error:  # noqa: BLE001 - any error of a reaction becomes the state of its delivery
+        return error
     return None
 
 
 async def _react(reader: Reader, envelope: Envelope, tx: Tx) -> None:
-    if reader.wants and envelope.name not in reader.wants:
+    if reader.event_names and envelope.name not in reader.event_names:
         return
     event = catalog.decode(envelope.name, envelope.body)
     if isinstance(event, Unknown):
         return
     failpoint("bus.before_effect")
-    with spans.delivering(reader.name, envelope):
+    with spans.delivery_span(reader.name, envelope):
         await reader.react(event, envelope, tx)

@@ -1,149 +1,126 @@
-"""Fanout: hands events to the live subscriptions of this process.
+"""Fanout: offer events to the live subscriptions of this process.
 
     memory events ──────────────────────────┐
-    the log, from every process ─▶ pump ─▶ offer to each subscription that wants it
+    the log, from every process ─▶ pump ─▶ offer to each subscription whose filter matches
 
-Nothing is offered before it is durable.  Who wants which name is looked up once and remembered until that changes.
+Nothing is offered before it is durable.  The subscriptions for a name are looked up once and cached.
 """
 
 import asyncio
 import logging
-from typing import Any
 
 from ringrift.bus import trace
-from ringrift.bus.delivery import attempt_plain
-from ringrift.bus.subscription import Counts, Subscription
-from ringrift.bus.wants import Wants
+from ringrift.bus.delivery import attempt_sync
+from ringrift.bus.subscription import Subscription
 from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.kernel.errors import InputError, Unreachable
 from ringrift.kernel.settings import BusSettings
+from ringrift.store.follow import follow
 from ringrift.store.ports import Store
 
 log = logging.getLogger(__name__)
-_MEMORY = frozenset(event.name() for event in catalog.EVENTS if event.SCOPE == "memory")
 
 
 class Fanout:
-    """The live side of one router."""
+    """The live subscriptions of one router."""
 
     def __init__(self, store: Store, settings: BusSettings) -> None:
         self._store, self._settings = store, settings
-        self._subscriptions: list[Subscription] = []
-        self._known: dict[str, tuple[Subscription, ...]] = {}
+        self._cache: dict[str, tuple[Subscription, ...]] = {}
         self._pump: asyncio.Task[None] | None = None
-        self.place = store.position
+        self._position = store.position
+        self.subscriptions: list[Subscription] = []
 
     def add(self, subscription: Subscription) -> None:
-        """Offer events to *subscription* from now on."""
-        self._subscriptions.append(subscription)
-        self._known = {}
-        names = subscription.wants.names
-        if self._pump is None and (names is None or names - _MEMORY):
-            self.place = self._store.position
+        self.subscriptions.append(subscription)
+        self._cache = {}
+        names = subscription.filter.names
+        if self._pump is None and (names is None or names - catalog.MEMORY_NAMES):
+            self._position = self._store.position
             self._pump = asyncio.get_running_loop().create_task(self._follow(), name="bus-pump")
 
     def remove(self, subscription: Subscription) -> None:
-        """Offer it nothing more."""
-        if subscription in self._subscriptions:
-            self._subscriptions.remove(subscription)
-            self._known = {}
+        if subscription in self.subscriptions:
+            self.subscriptions.remove(subscription)
+            self._cache = {}
 
-    def wanted(self, name: str) -> tuple[Subscription, ...]:
-        """Who may want an event of this *name*."""
-        found = self._known.get(name)
-        if found is None:
-            found = tuple(s for s in self._subscriptions if s.wants.names is None or name in s.wants.names)
-            self._known[name] = found
-        return found
+    def _candidates(self, name: str) -> tuple[Subscription, ...]:
+        """The subscriptions whose filter may select an event of this *name*."""
+        candidates = self._cache.get(name)
+        if candidates is None:
+            candidates = tuple(s for s in self.subscriptions if s.filter.names is None or name in s.filter.names)
+            self._cache[name] = candidates
+        return candidates
 
-    def tell(self, event: Event, envelope: Envelope) -> None:
-        """Offer one event to everybody who wants it."""
-        item = (event, envelope, trace.of(envelope))
-        for subscription in self.wanted(envelope.name):
-            if subscription.wants.check is None:
+    def offer(self, event: Event, envelope: Envelope) -> None:
+        """Offer one event to every subscription whose filter selects it."""
+        item = (event, envelope, trace.context_of(envelope))
+        for subscription in self._candidates(envelope.name):
+            if subscription.filter.check is None:
                 subscription.offer(item)
             else:
                 _offer(subscription, event, envelope)
 
-    def wants(self) -> list[Wants]:
-        """What every subscription wants."""
-        return [subscription.wants for subscription in self._subscriptions]
-
-    def counts(self) -> list[Counts]:
-        """How every subscription is."""
-        return [subscription.counts() for subscription in self._subscriptions]
-
     async def catch_up(self, subscription: Subscription) -> None:
-        """Let one that was too slow for its queue read on in the log, at its own pace, until it is level again."""
-        reached = self.place
+        """Offer the next events of the log to a subscription that was too slow for its queue."""
+        pumped = self._position
         async with self._store.read() as view:
-            envelopes = await view.read(subscription.place, self._settings.batch)
-        if subscription.awaits and (not envelopes or envelopes[0].position > subscription.awaits):
-            subscription.miss()  # the log has been compacted meanwhile
-        subscription.behind, subscription.awaits = False, 0
+            envelopes = await view.read(subscription.position, self._settings.batch)
+        if subscription.next_position and (not envelopes or envelopes[0].position > subscription.next_position):
+            subscription.note_gap()  # the log was compacted meanwhile
+        subscription.behind, subscription.next_position = False, 0
         for envelope in envelopes:
-            event = _decoded(envelope)
+            event = _decode(envelope)
             if event is not None:
                 _offer(subscription, event, envelope)
             if subscription.behind:
-                return  # no room again
-            subscription.place = envelope.position
+                return  # the queue is full again
+            subscription.position = envelope.position
         if len(envelopes) < self._settings.batch:
-            subscription.place = max(subscription.place, reached)
-        # The pump may have gone on while we read: what it passed over in the meantime is read in the next round.
-        subscription.behind = subscription.place < self.place
+            subscription.position = max(subscription.position, pumped)
+        # The pump may have moved on during the read: the next round reads what it skipped for this subscription.
+        subscription.behind = subscription.position < self._position
 
     async def close(self) -> None:
-        """End the pump and every subscription."""
-        ending: list[asyncio.Task[Any]] = [] if self._pump is None else [self._pump]
+        tasks = [task for subscription in self.subscriptions for task in subscription.end()]
         if self._pump is not None:
             self._pump.cancel()
-        for subscription in self._subscriptions:
-            ending += subscription.end()
-        self._subscriptions, self._known, self._pump = [], {}, None
-        if ending:
-            await asyncio.wait(ending)
+            tasks.append(self._pump)
+        self.subscriptions, self._cache, self._pump = [], {}, None
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def _follow(self) -> None:
-        """Tail the log for ever.  A store that is gone is told to whoever works with it; here it is only the end."""
+        """Offer the events of the log for ever; ends if the store does, which its users report."""
+        batch, poll_seconds = self._settings.batch, self._settings.poll_seconds
         try:
-            while True:
-                await self._store.wait(self.place, self._settings.poll_seconds)
-                while self._store.position > self.place and await self._pass_on():
-                    pass
-        except Unreachable as gone:
-            log.warning("live subscribers hear nothing more: %s", gone)
-
-    async def _pass_on(self) -> bool:
-        """Offer the next batch of the log; whether there was one."""
-        async with self._store.read() as view:
-            envelopes = await view.read(self.place, self._settings.batch)
-        for envelope in envelopes:
-            self.place = envelope.position
-            wanted = self.wanted(envelope.name)
-            event = _decoded(envelope) if wanted else None
-            if event is not None:
-                for subscription in wanted:
-                    if not subscription.behind and envelope.position > subscription.place:
-                        _offer(subscription, event, envelope)
-        return bool(envelopes)
+            async for envelope in follow(self._store, self._position, page=batch, poll_seconds=poll_seconds):
+                self._position = envelope.position
+                candidates = self._candidates(envelope.name)
+                event = _decode(envelope) if candidates else None
+                if event is not None:
+                    for subscription in candidates:
+                        if not subscription.behind and envelope.position > subscription.position:
+                            _offer(subscription, event, envelope)
+        except Unreachable as error:
+            log.warning("live subscriptions get no more events: %s", error)
 
 
-def _decoded(envelope: Envelope) -> Event | None:
-    """The event, if this version knows it."""
+def _decode(envelope: Envelope) -> Event | None:
+    """The event, if this version has it."""
     try:
         event = catalog.decode(envelope.name, envelope.body)
-    except InputError as bad:
-        log.warning("event %s is not readable: %s", envelope.id, bad)
+    except InputError as error:
+        log.warning("cannot decode event %s: %s", envelope.id, error)
         return None
     return None if isinstance(event, Unknown) else event
 
 
 def _offer(subscription: Subscription, event: Event, envelope: Envelope) -> None:
-    """Offer it, if it is wanted.  A predicate that fails is a handler that fails: it is counted, and wants nothing."""
-    fits, wrong = attempt_plain(subscription.wants.has, event, envelope)
-    if wrong is not None:
-        subscription.refuse(envelope, wrong)
-    elif fits:
-        subscription.offer((event, envelope, trace.of(envelope)))
+    """Offer the event if the filter selects it.  A predicate that raises counts as a failed handler call."""
+    matches, error = attempt_sync(subscription.filter.matches, event, envelope)
+    if error is not None:
+        subscription.note_failure(envelope, error)
+    elif matches:
+        subscription.offer((event, envelope, trace.context_of(envelope)))

@@ -1,9 +1,9 @@
-"""Subscription: a live listener with its own queue, order, concurrency and time limit.
+"""Subscription: a live handler with its own queue, order, concurrency and time limit.
 
-    offer ─▶ queue (bounded) ─▶ one drainer for each that may run at once ─▶ await handler(event, envelope)
+    offer ─▶ queue (bounded) ─▶ one worker for each that may run at once ─▶ await handler(event, envelope)
 
-Who offers never waits: offering is an append.  A drainer awaits the handler itself, because a task for each event costs
-more than most handlers do; a watchdog that looks a few times a second ends a handler that takes too long.
+Offering is an append and never waits.  A worker awaits the handler itself, because a task for each event costs more
+than most handlers do; a watchdog that runs a few times a second cancels a handler that takes too long.
 """
 
 import asyncio
@@ -14,28 +14,23 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ringrift.bus import spans, trace
-from ringrift.bus.delivery import attempt, attempt_plain
+from ringrift.bus.delivery import attempt, attempt_sync
+from ringrift.bus.filters import EventFilter
 from ringrift.bus.trace import Context
-from ringrift.bus.wants import Wants
 from ringrift.events.base import Envelope, Event
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import Backpressure, TimedOut
 from ringrift.kernel.value import Value
 from ringrift.threads import Threads
 
-Call = Callable[[Event, Envelope], Any]
-Item = tuple[Event, Envelope, Context]
-Gap = Callable[[Backpressure], None]
-CatchUp = Callable[["Subscription"], Awaitable[None]]
-YIELD_EVERY = 256
-"""Events after which a drainer lets others run: handlers that never wait would keep the loop for themselves."""
-LOOKS_PER_SECOND = 4.0
+SubscriberFunction = Callable[[Event, Envelope], Any]
+OnGap = Callable[[Backpressure], None]
+_YIELD_EVERY = 256  # events after which a worker yields to the loop: handlers that never wait would block it
+_CHECKS_PER_SECOND = 4.0
 log = logging.getLogger(__name__)
 
 
-class Counts(Value):
-    """What a subscription has come to."""
-
+class _SubscriptionStats(Value):
     name: str
     delivered: int
     failed: int
@@ -44,189 +39,183 @@ class Counts(Value):
     error: str = ""
 
 
-class _Drainer:
-    """One of those that take from the queue."""
+class SubscriptionOptions(Value):
+    """The function of a subscription, its filter and its limits."""
 
+    name: str
+    filter: EventFilter
+    function: Callable[[Event, Envelope], Awaitable[Any]]
+    concurrency: int
+    queue_max: int
+    timeout_seconds: float
+    on_gap: OnGap | None = None  # called when events are missed
+
+
+class _Worker:
     def __init__(self) -> None:
         self.task: asyncio.Task[None]
         self.envelope: Envelope
-        self.taken = self.failures = 0
+        self.calls = self.failures = 0
         self.busy = self.overdue = False
 
 
 class Subscription:
     """Made by :meth:`ringrift.bus.router.Router.subscribe`."""
 
-    def __init__(
-        self, name: str, wants: Wants, call: Call, clock: Clock, threads: Threads, *,
-        concurrency: int, queue_max: int, seconds_max: float, after: int, gap: Gap | None, catch_up: CatchUp,
-    ) -> None:  # fmt: skip
-        self.name, self.wants, self.place = name, wants, after
-        self.behind = False
-        """Too slow for its queue: it reads the log itself until it has caught up."""
-        self.awaits = 0
-        """The event that found no room first."""
-        self._call = spans.watched(name, awaited(call, threads))
-        self._clock, self._queue_max, self._seconds_max = clock, queue_max, seconds_max
-        self._gap, self._catch_up = gap, catch_up
+    def __init__(self, options: SubscriptionOptions, clock: Clock, after: int, catch_up: "_CatchUp") -> None:
+        self.name, self.filter, self.position = options.name, options.filter, after
+        self.behind = False  # too slow for its queue: it reads the log itself until it has caught up
+        self.next_position = 0  # position of the first event that did not fit into the queue
+        self._function = spans.traced_handler(options.name, options.function)
+        self._clock, self._options, self._catch_up = clock, options, catch_up
         self._queue: deque[tuple[Event, Envelope, Context]] = deque()
-        self._awake = asyncio.Event()
-        self._resting = False
-        self._catching = False
+        self._wake = asyncio.Event()
+        self._idle = self._catching_up = False
         self._failed = self._missed = 0
         self._error = ""
         self._watchdog: asyncio.TimerHandle | None = None
-        self._seen: dict[_Drainer, tuple[int, float]] = {}
-        self._drainers = [_Drainer() for _ in range(concurrency)]
-        for number, drainer in enumerate(self._drainers):
-            drainer.task = asyncio.get_running_loop().create_task(self._drain(drainer), name=f"{name}:{number}")
+        self._progress: dict[_Worker, tuple[int, float]] = {}
+        self._workers = [_Worker() for _ in range(options.concurrency)]
+        for number, worker in enumerate(self._workers):
+            worker.task = asyncio.get_running_loop().create_task(self._work(worker), name=f"{self.name}:{number}")
 
-    def offer(self, item: Item) -> None:
-        """Put one event into the queue, or note that it has no room: never wait, never drop in silence."""
+    def offer(self, item: tuple[Event, Envelope, Context]) -> None:
+        """Queue one event, or note that the queue is full; never waits, never drops silently."""
         position = item[1].position
-        if len(self._queue) < self._queue_max:
+        if len(self._queue) < self._options.queue_max:
             self._queue.append(item)
             if position:
-                self.place = position
+                self.position = position
         elif not position:
-            self.miss()
+            self.note_gap()
         elif not self.behind:
-            self.behind, self.awaits = True, position
-        if self._resting:
-            self._resting = False
-            self._awake.set()
+            self.behind, self.next_position = True, position
+        if self._idle:
+            self._idle = False
+            self._wake.set()
 
-    def miss(self) -> None:
-        """An event cannot be had any more: it is in no log, or the log has dropped it.  The subscriber is told."""
+    def note_gap(self) -> None:
+        """Count an event that is lost to the subscriber: it was never in the log, or is compacted."""
         self._missed += 1
-        pressure = Backpressure(f"the queue of {self.name}", self._queue_max)
-        if self._gap is not None:
-            _, wrong = attempt_plain(self._gap, pressure)
-            if wrong is not None:
-                log.warning("%s could not be told that it misses events", self.name, exc_info=wrong)
+        pressure = Backpressure(f"the queue of {self.name}", self._options.queue_max)
+        if self._options.on_gap is not None:
+            _, error = attempt_sync(self._options.on_gap, pressure)
+            if error is not None:
+                log.warning("subscriber %s: its function for missed events failed", self.name, exc_info=error)
         elif self._missed == 1:
             log.warning("%s: events are missed", pressure)
 
-    def counts(self) -> Counts:
-        """What it has come to so far."""
-        delivered = sum(drainer.taken - drainer.failures for drainer in self._drainers)
-        return Counts(
-            name=self.name, delivered=delivered, failed=self._failed, missed=self._missed,
-            waiting=len(self._queue), error=self._error,
-        )  # fmt: skip
+    def note_failure(self, envelope: Envelope, error: Exception) -> None:
+        self._failed += 1
+        self._error = f"{type(error).__name__}: {error}"
+        log.warning("live subscriber %s failed on %s", self.name, envelope.name, exc_info=error)
+
+    def stats(self) -> _SubscriptionStats:
+        delivered = sum(worker.calls - worker.failures for worker in self._workers)
+        counts = {"delivered": delivered, "failed": self._failed, "missed": self._missed, "waiting": len(self._queue)}
+        return _SubscriptionStats(name=self.name, error=self._error, **counts)
 
     def end(self) -> list["asyncio.Task[None]"]:
-        """Stop taking events; the tasks that end with it."""
         if self._watchdog is not None:
             self._watchdog.cancel()
-        for drainer in self._drainers:
-            drainer.task.cancel()
-        return [drainer.task for drainer in self._drainers]
+        for worker in self._workers:
+            worker.task.cancel()
+        return [worker.task for worker in self._workers]
 
-    # -- draining ------------------------------------------------------------------------------------------------------
-
-    async def _drain(self, drainer: _Drainer) -> None:
-        """Take from the queue for ever."""
+    async def _work(self, worker: _Worker) -> None:
         while True:
-            drainer.busy = True
-            self._watch()
+            worker.busy = True
+            self._start_watchdog()
             while self._queue:
                 try:
-                    wrong = await attempt(self._hand_over, drainer)
+                    error = await attempt(self._drain, worker)
                 except asyncio.CancelledError:
-                    if not self._pardoned(drainer):
+                    if not self._clear_overdue(worker):
                         raise
-                    wrong = TimedOut(self.name, self._seconds_max)
-                if wrong is not None:
-                    drainer.failures += 1
-                    self._taken(drainer)
-                    self.refuse(drainer.envelope, wrong)
-            drainer.busy = False
-            await self._rest()
+                    error = TimedOut(self.name, self._options.timeout_seconds)
+                if error is not None:
+                    worker.failures += 1
+                    worker.calls += 1
+                    self._clear_overdue(worker)
+                    self.note_failure(worker.envelope, error)
+            worker.busy = False
+            await self._wait()
 
-    async def _hand_over(self, drainer: _Drainer) -> None:
-        """Call for one event after the other until the queue is empty or a call fails.  Hot: a frame, a ``try`` or a
-        task for each of them would cost as much as all the rest."""
-        queue, call, enter = self._queue, self._call, trace.enter
+    async def _drain(self, worker: _Worker) -> None:
+        """Call the handler until the queue is empty or a call fails.  Hot: a frame, a ``try`` or a task for each event
+        would cost as much as all the rest."""
+        queue, function, enter = self._queue, self._function, trace.enter
         while queue:
             event, envelope, context = queue.popleft()
-            drainer.envelope = envelope
+            worker.envelope = envelope
             enter(context)
-            await call(event, envelope)
-            drainer.taken += 1
-            if drainer.overdue:  # it ended by itself all the same
-                self._pardoned(drainer)
-            if drainer.taken % YIELD_EVERY == 0:
+            await function(event, envelope)
+            worker.calls += 1
+            if worker.overdue:  # it ended by itself all the same
+                self._clear_overdue(worker)
+            if worker.calls % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
 
-    def _taken(self, drainer: _Drainer) -> None:
-        drainer.taken += 1
-        if drainer.overdue:
-            self._pardoned(drainer)
-
-    async def _rest(self) -> None:
-        """Wait for more, or catch up with the log if the queue was too short for it."""
-        if self.behind and not self._catching:
-            self._catching = True
+    async def _wait(self) -> None:
+        """Wait for more events, or catch up with the log if the queue was too short."""
+        if self.behind and not self._catching_up:
+            self._catching_up = True
             try:
                 await self._catch_up(self)
             finally:
-                self._catching = False
+                self._catching_up = False
         else:
-            self._awake.clear()
-            self._resting = True
-            await self._awake.wait()
+            self._wake.clear()
+            self._idle = True
+            await self._wake.wait()
 
-    def _pardoned(self, drainer: _Drainer) -> bool:
-        """Whether it was the watchdog that cancelled, and nobody else."""
-        if not drainer.overdue:
+    def _clear_overdue(self, worker: _Worker) -> bool:
+        """Whether the watchdog cancelled the worker, and no other caller did."""
+        if not worker.overdue:
             return False
-        drainer.overdue = False
-        return drainer.task.uncancel() == 0
+        worker.overdue = False
+        return worker.task.uncancel() == 0
 
-    def refuse(self, envelope: Envelope, wrong: Exception) -> None:
-        """Count a failure, and tell."""
-        self._failed += 1
-        self._error = f"{type(wrong).__name__}: {wrong}"
-        log.warning("live subscriber %s failed on %s", self.name, envelope.name, exc_info=wrong)
-
-    # -- the time limit ------------------------------------------------------------------------------------------------
-
-    def _watch(self) -> None:
-        """Look again soon, as long as a handler runs."""
+    def _start_watchdog(self) -> None:
         if self._watchdog is None:
-            seconds = min(1 / LOOKS_PER_SECOND, self._seconds_max / 2)
-            self._watchdog = asyncio.get_running_loop().call_later(seconds, self._look)
+            seconds = min(1 / _CHECKS_PER_SECOND, self._options.timeout_seconds / 2)
+            self._watchdog = asyncio.get_running_loop().call_later(seconds, self._check_workers)
 
-    def _look(self) -> None:
+    def _check_workers(self) -> None:
+        """Cancel workers whose call takes too long; check again while any is busy."""
         self._watchdog = None
         tick = self._clock.tick()
-        busy = [drainer for drainer in self._drainers if drainer.busy]
-        seen = {}
-        for drainer in busy:
-            taken, since = self._seen.get(drainer, (drainer.taken, tick))
-            seen[drainer] = (taken, since) if taken == drainer.taken else (drainer.taken, tick)
-            if tick - seen[drainer][1] >= self._seconds_max and not drainer.overdue:
-                drainer.overdue = True
-                drainer.task.cancel()
-        self._seen = seen
-        if busy:
-            self._watch()
+        progress = {}
+        for worker in self._workers:
+            if not worker.busy:
+                continue
+            calls, since = self._progress.get(worker, (worker.calls, tick))
+            progress[worker] = (calls, since) if calls == worker.calls else (worker.calls, tick)
+            if tick - progress[worker][1] >= self._options.timeout_seconds and not worker.overdue:
+                worker.overdue = True
+                worker.task.cancel()
+        self._progress = progress
+        if progress:
+            self._start_watchdog()
 
 
-def awaited(call: Callable[..., Any], threads: Threads) -> Callable[..., Awaitable[Any]]:
-    """*call* as something to await: a plain function may block, so it gets a thread."""
-    if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__):
-        return call
+_CatchUp = Callable[[Subscription], Awaitable[None]]
 
-    share = asyncio.Semaphore(threads.share)  # calls that were let go keep their thread: one of us must not have all
 
-    async def threaded(*args: Any) -> None:
+def make_async(function: Callable[..., Any], threads: Threads) -> Callable[..., Awaitable[Any]]:
+    """*function* as an async function; a plain one may block, so it runs in a thread."""
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+        return function
+
+    # A call that timed out keeps its thread: one subscriber must not occupy all of them.
+    share = asyncio.Semaphore(threads.share)
+
+    async def call_in_thread(*args: Any) -> None:
         await share.acquire()
-        result, wrong = await threads.run(attempt_plain, call, *args, ended=share.release)
-        if wrong is not None:
-            raise wrong
+        result, error = await threads.run(attempt_sync, function, *args, on_end=share.release)
+        if error is not None:
+            raise error
         if inspect.isawaitable(result):
             await result
 
-    return threaded
+    return call_in_thread

@@ -1,7 +1,7 @@
-"""Trace: which story the running code belongs to, and how that is told to other processes.
+"""Trace context: the trace and cause of the running code, and how they travel to other processes.
 
-Every task has a context of its own.  Delivering an event sets it, so that whatever is said meanwhile knows its cause;
-a job carries it to whoever does the work; ``traceparent`` carries it to programs that are not ours.
+Every task has a context of its own.  Delivering an event sets it, so that events published meanwhile have a cause; a
+job carries it to its worker; ``traceparent`` carries it to other programs.
 """
 
 import hashlib
@@ -14,10 +14,9 @@ from ringrift.events.base import Envelope
 from ringrift.kernel.errors import InvalidPayload, LoopDetected
 from ringrift.kernel.value import Value
 
-DEPTH_MAX = 32
+_DEPTH_MAX = 32
 """Events in a row that cause each other without any work in between.  Ours are at most 5 deep: more is a loop."""
-TRACEPARENT_CHARACTERS_MAX = 512
-"""Far more than the 55 of today's version, which later versions may exceed."""
+_TRACEPARENT_CHARACTERS_MAX = 512  # far more than the 55 of today's version, which later versions may exceed
 
 _TRACE = re.compile(r"[0-9a-f]{32}")
 _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
@@ -25,35 +24,33 @@ _SAMPLED = 0x01
 
 
 class Context(Value):
-    """The story so far: its trace and correlation, the event that is being handled, how deep it already is."""
+    """Trace, correlation, the event that is being handled, and the depth of its chain of causes."""
 
     trace: str
     correlation: str = ""
     cause: str = ""
     depth: int = 0
-    span: str = ""
-    """16 hexadecimal digits: the span that runs, if one does."""
-    sampled: bool = False
-    """Whether somebody keeps its spans."""
+    span: str = ""  # the running span, if there is one: 16 hexadecimal digits
+    sampled: bool = False  # whether its spans are recorded
 
 
 _current: ContextVar[Context | None] = ContextVar("ringrift_trace", default=None)
 
 
 def current() -> Context | None:
-    """The context of the running task, if it belongs to a story."""
+    """The context of the running task, if it has one."""
     return _current.get()
 
 
-def of(envelope: Envelope) -> Context:
+def context_of(envelope: Envelope) -> Context:
     """The context in which *envelope* is handled."""
     return Context(trace=envelope.trace, correlation=envelope.correlation, cause=envelope.id, depth=envelope.depth + 1)
 
 
-def because(envelope: Envelope) -> Context:
-    """The context of what is said or asked because of *envelope*: the running one if that handles it, with its span."""
+def caused_by(envelope: Envelope) -> Context:
+    """The context of events and jobs caused by *envelope*: the running one, with its span, if that handles it."""
     context = _current.get()
-    return context if context is not None and context.cause == envelope.id else of(envelope)
+    return context if context is not None and context.cause == envelope.id else context_of(envelope)
 
 
 class within:
@@ -71,46 +68,45 @@ class within:
         try:
             _current.reset(self._token)
         except ValueError:
-            return  # a task that nobody runs any more is closed in the context of whoever lets go of it
+            return  # an abandoned task is closed in the context of the code that drops it
 
 
-enter = _current.set
-"""Be in a context from now on: for a task that goes from one event to the next and has no context of its own."""
+enter = _current.set  # set the context of the running task: for a task that handles one event after the other
 
 
-def written(context: Context | None) -> str:
-    """*context* as a job carries it.  Work lies between what asked for it and what comes of it, so the depth is 0."""
+def to_text(context: Context | None) -> str:
+    """*context* as a job carries it.  There is work between a job's cause and its events, so the depth is 0."""
     return "" if context is None else msgspec.json.encode(msgspec.structs.replace(context, depth=0)).decode()
 
 
-def read(text: str) -> Context | None:
-    """The context that :func:`written` wrote."""
+def from_text(text: str) -> Context | None:
+    """The context that :func:`to_text` wrote."""
     return msgspec.json.decode(text, type=Context) if text else None
 
 
 def require_shallow(name: str, depth: int) -> None:
-    """Raise LoopDetected if an event *name* would be deeper than any of ours gets."""
-    if depth > DEPTH_MAX:
-        raise LoopDetected(name, DEPTH_MAX)
+    """Raise LoopDetected if the event *name* would be deeper than _DEPTH_MAX."""
+    if depth > _DEPTH_MAX:
+        raise LoopDetected(name, _DEPTH_MAX)
 
 
 def span_of(id: str) -> str:
-    """The span that the event *id* is, as W3C wants it: 16 hexadecimal digits."""
+    """The span id of the event *id*: 16 hexadecimal digits, as W3C requires."""
     return hashlib.blake2b(id.encode(), digest_size=8).hexdigest()
 
 
 def parent_of(context: Context) -> str:
-    """The span that what runs in *context* belongs to: the one that runs, or the event that is being handled."""
+    """The parent of a new span in *context*: the running span, or the event that is being handled."""
     return context.span or (span_of(context.cause) if context.cause else "")
 
 
 def hexadecimal(trace: str) -> str:
-    """*trace* as W3C wants it: 32 hexadecimal digits.  Logs of earlier versions hold traces of another form."""
+    """*trace* as W3C requires it: 32 hexadecimal digits; a trace id of another form is hashed."""
     return trace if _TRACE.fullmatch(trace) else hashlib.blake2b(trace.encode(), digest_size=16).hexdigest()
 
 
 def traceparent() -> str:
-    """Where the running code stands, as W3C writes it for other programs; "" outside of any story."""
+    """The context of the running code as a W3C header for other programs; "" without a context."""
     context = _current.get()
     if context is None:
         return ""
@@ -119,13 +115,13 @@ def traceparent() -> str:
 
 
 def from_traceparent(text: str) -> Context:
-    """The context that another program wrote as W3C says, also in a later version.  Raises InvalidPayload."""
-    found = _PARENT.fullmatch(text.strip(" \t")) if len(text) <= TRACEPARENT_CHARACTERS_MAX else None
-    if found is None:
+    """Parse the W3C header of another program, also of a later version.  Raises InvalidPayload."""
+    match = _PARENT.fullmatch(text.strip(" \t")) if len(text) <= _TRACEPARENT_CHARACTERS_MAX else None
+    if match is None:
         raise InvalidPayload("traceparent", f"{text!r:.80} is not 00-TRACE-SPAN-FLAGS in hexadecimal digits")
-    version, trace, span, flags, more = found.groups()
+    version, trace, span, flags, more = match.groups()
     if version == "ff" or (version == "00" and more is not None):
-        raise InvalidPayload("traceparent", f"{text!r:.80} is of no version that there can be")
+        raise InvalidPayload("traceparent", f"{text!r:.80} has an invalid version")
     if not int(trace, 16) or not int(span, 16):
         raise InvalidPayload("traceparent", f"{text!r:.80} has an id of zeros only")
     return Context(trace=trace, span=span, sampled=bool(int(flags, 16) & _SAMPLED))

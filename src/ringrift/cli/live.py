@@ -1,105 +1,124 @@
-"""Live: what happens, as it happens: a table that redraws itself on a terminal, else a line each."""
+"""Live view: the progress of a run, as a table that redraws itself on a terminal, else as lines."""
 
 import asyncio
 import shutil
+from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
-from ringrift.cli.pace import Pace
-from ringrift.cli.show import ago, short, table
+from ringrift.cli.formats import duration, short, table
 from ringrift.evaluation import interval
-from ringrift.events import alert, catalog, cluster, custom, daemon, data, evaluation, model, node, work
-from ringrift.events.base import Event, Unknown
+from ringrift.events import alert, catalog, cluster, custom, daemon, data, evaluation, model, node, tuning, work
+from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.harness import Cluster
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import told as printable
+from ringrift.kernel.errors import printable
 from ringrift.kernel.settings import Policy
-from ringrift.pipeline.line import Decision, Line, Stage, gains
+from ringrift.pipeline.line import DECISIONS, LINES, Decision, Line, Stage, gains
 from ringrift.pipeline.proof import Claim
-from ringrift.pipeline.records import decisions_of, lines
+from ringrift.store.follow import follow
 
-REDRAW_SECONDS = 0.25
-TELL_SECONDS = 15.0
-"""Between two lines that say how far the run is, where no table can."""
-BAR = 8
-CONFIDENCE = 0.95
-SAID_CHARACTERS_MAX = 160
+_REDRAW_SECONDS = 0.25
+_REPORT_SECONDS = 15.0
+"""Between two reports of progress, where there is no table."""
+_WINDOW_SECONDS, _COUNTS_MAX = 60.0, 1000
+"""Window of the throughput: batches end every few seconds, and a shorter window would only show that."""
+_BAR = 8
+_CONFIDENCE = 0.95
+_CHARACTERS_MAX = 160
+_STAGES = {"train": "training", "export": "export"}
+"""Kinds of jobs whose start is shown."""
 
 
-def told(event: Event | Unknown) -> str | None:
-    """*event* in a sentence, if a person wants to hear of it."""
+_SENTENCES: dict[type, str] = {
+    alert.Raised: "ALERT {0.level}: {0.kind} {0.subject}: {0.detail}",
+    cluster.RoleTaken: "node {0.node} leads {0.role} in term {0.term}",
+    daemon.Failed: "daemon {0.daemon} on {0.node} failed and stays stopped: {0.error}",
+    data.Lost: "{0.variant}: LOST {0.blob:.10}: {0.reason}",
+    model.Imported: "{0.variant}: {0.model:.10} imported from {0.source:.10}",
+    model.Rejected: "{0.variant}: candidate {0.model:.10} rejected: {0.reason}",
+    model.RolledBack: "{0.variant}: ROLLED BACK from {0.model:.10} to generation {0.generation}, "
+    "{0.to:.10}: {0.reason}",
+    node.Joined: "node {0.node} joined as {0.profile}",
+    node.Left: "node {0.node} left",
+    node.Quarantined: "node {0.node} is quarantined: {0.reason}",
+    node.Released: "node {0.node} is released from quarantine",
+    work.Buried: "{0.variant}: gave up {0.kind} after {0.attempts} attempts: {0.error}",
+    work.PressureChanged: "backpressure of the queue is {0.level}: {0.ready} jobs wait",
+}
+"""Events whose sentence needs nothing but their fields."""
+
+
+def describe_event(event: Event | Unknown) -> str | None:
+    """*event* in a sentence, if it is of interest to people."""
     match event:
         case model.Promoted(evidence=None):
             return f"{event.variant}: generation 0 is {short(event.model)}"
-        case model.Promoted(evidence=model.Evidence() as found):
-            return (
-                f"{event.variant}: generation {event.generation} promoted: {short(event.model)} scored "
-                f"{found.score:.3f} in {found.blocks} blocks (LLR {found.llr:.2f} of {found.upper:.2f})"
-            )
-        case model.Rejected():
-            return f"{event.variant}: candidate {short(event.model)} rejected: {event.reason}"
-        case model.Imported():
-            return f"{event.variant}: {short(event.model)} was imported from {short(event.source)}"
-        case model.RolledBack():
-            back = f"ROLLED BACK from {short(event.model)} to generation {event.generation}, {short(event.to)}"
-            return f"{event.variant}: {back}: {event.reason}"
+        case model.Promoted(evidence=model.Evidence() as evidence):
+            score = f"{evidence.score:.3f} in {evidence.blocks} blocks (LLR {evidence.llr:.2f} of {evidence.upper:.2f})"
+            return f"{event.variant}: generation {event.generation} promoted: {short(event.model)} scored {score}"
         case evaluation.Reviewed():
             passed = "passed" if event.passed else "FAILED"
             return f"{event.variant}: review of {short(event.model)} {passed} at {event.elo:+.0f} Elo: {event.reason}"
-        case evaluation.Tried():
-            vector = printable(str(event.vector), SAID_CHARACTERS_MAX)
-            return f"{event.variant}: fitness {event.fitness:.3f} of {vector}"
+        case tuning.TrialFinished():
+            return printable(f"{event.variant}: fitness {event.fitness:.3f} of {event.vector}", _CHARACTERS_MAX)
         case evaluation.VelocityChanged():
-            return (
-                f"{event.variant}: {event.trend}, before {event.before}: {event.elo_per_hour:+.0f} Elo an hour "
-                f"over the last {event.matches} matches"
-            )
-        case data.Lost():
-            return f"{event.variant}: LOST {short(event.blob)}: {event.reason}"
-        case work.Buried():
-            return f"{event.variant}: gave up {event.kind} after {event.attempts} tries: {event.error}"
-        case work.Enqueued(kind="export" | "train"):
-            return f"{event.variant}: {event.kind} is asked for"
-        case work.Rescued():
-            return f"{len(event.jobs)} leases were not renewed and have been taken back"
-        case work.PressureChanged():
-            return f"pressure on the queue is {event.level}: {event.ready} jobs wait"
-        case daemon.Failed():
-            return f"daemon {event.daemon} on {event.node} was given up: {event.error}"
-        case daemon.Obeyed():
-            done = f"failed: {event.error}" if event.error else "is done, as ordered"
-            return f"daemon {event.daemon} on {event.node}: {event.action} {done}"
-        case node.Joined():
-            return f"node {event.node} joined as {event.profile}"
-        case node.Quarantined():
-            return f"node {event.node} is quarantined: {event.reason}"
-        case node.Released():
-            return f"node {event.node} may play again"
-        case node.Left():
-            return f"node {event.node} left"
-        case cluster.RoleTaken():
-            return f"node {event.node} leads {event.role} in term {event.term}"
-        case alert.Raised():
-            return f"ALERT {event.level}: {event.kind} {event.subject}: {event.detail}"
+            pace = f"{event.elo_per_hour:+.0f} Elo an hour over the last {event.champions} champions"
+            return f"{event.variant}: the trend is {event.trend} (before: {event.before}): {pace}"
+        case custom.Published():
+            return printable(f"{event.event}: {event.payload}", _CHARACTERS_MAX)
         case alert.Cleared():
-            return f"alert over: {event.kind} {event.subject} {event.detail}".rstrip()
-        case custom.Said():
-            return printable(f"{event.event}: {event.payload}", SAID_CHARACTERS_MAX)
-    return None
+            return f"alert cleared: {event.kind} {event.subject} {event.detail}".rstrip()
+        case work.Enqueued(kind="export" | "train"):
+            return f"{event.variant}: {_STAGES[event.kind]} queued (job {', '.join(event.jobs)})"
+        case work.Started(kind="export" | "train"):
+            attempt = f", attempt {event.attempts}" if event.attempts > 1 else ""
+            return f"{event.variant}: {_STAGES[event.kind]} started (job {event.job}, node {event.node}{attempt})"
+        case work.Rescued():
+            return f"{len(event.jobs)} leases expired without renewal; their jobs are ready again"
+        case daemon.Stopped(error=error) if error:
+            return f"daemon {event.daemon} on {event.node} stopped with an error: {error}"
+        case daemon.Started(failures=failures) if failures:
+            return f"daemon {event.daemon} on {event.node} started again after {failures} recent failures"
+        case daemon.CommandDone():
+            result = f"failed: {event.error}" if event.error else "done"
+            return f"daemon {event.daemon} on {event.node}: command {event.action} {result}"
+    return _SENTENCES[type(event)].format(event) if type(event) in _SENTENCES else None
 
 
-def bar(share: float) -> str:
-    """A bar that is *share* full."""
-    full = round(min(max(share, 0.0), 1.0) * BAR)
-    return "█" * full + "·" * (BAR - full)
+class _Throughput:
+    """Games a second of every variant, over the last minute."""
+
+    def __init__(self) -> None:
+        self._counts: deque[tuple[float, Mapping[str, int]]] = deque(maxlen=_COUNTS_MAX)
+
+    def add(self, tick: float, games: Mapping[str, int]) -> None:
+        self._counts.append((tick, games))
+        while len(self._counts) > 2 and self._counts[1][0] <= tick - _WINDOW_SECONDS:
+            self._counts.popleft()
+
+    def of(self, variant: str) -> float:
+        if len(self._counts) < 2:
+            return 0.0
+        (began, first), (ended, last) = self._counts[0], self._counts[-1]
+        return (last.get(variant, 0) - first.get(variant, 0)) / max(ended - began, 1e-9)
+
+    def total(self) -> float:
+        return sum(self.of(variant) for variant in self._counts[-1][1]) if self._counts else 0.0
 
 
-JOBS = {Stage.STARTING: "train", Stage.EXPORTING: "export", Stage.TRAINING: "train", Stage.VERIFYING: "verify"}
+def _bar(share: float) -> str:
+    full = round(min(max(share, 0.0), 1.0) * _BAR)
+    return "█" * full + "·" * (_BAR - full)
+
+
+_STAGE_JOBS = {Stage.STARTING: "train", Stage.EXPORTING: "export", Stage.TRAINING: "train", Stage.VERIFYING: "verify"}
 """Stages that wait for one job, with its kind."""
 
 
-def share(line: Line, policy: Policy, under_way: Mapping[tuple[str, str], float]) -> float:
-    """How far the line is within its stage; *under_way* says how far jobs are, by variant and kind."""
+def _stage_share(line: Line, policy: Policy, progress: Mapping[tuple[str, str], float]) -> float:
+    """The share of its stage that *line* has done; *progress* is that of running jobs, by variant and kind."""
     match line.stage:
         case Stage.COLLECTING:
             return line.fresh / policy.games_per_export
@@ -108,137 +127,133 @@ def share(line: Line, policy: Policy, under_way: Mapping[tuple[str, str], float]
             return len(test.blocks) / test.gate.blocks_max if test else 0.0
         case Stage.RESTING:
             return 1.0
-    return under_way.get((line.variant, JOBS.get(line.stage, "")), 0.0)
+    return progress.get((line.variant, _STAGE_JOBS.get(line.stage, "")), 0.0)
 
 
-def strength(decisions: Sequence[Decision], players: int) -> str:
-    """How much stronger than generation 0 the promotions say the champion is, as a sum with rough bounds."""
-    gained = gains(decisions, players)
-    if not gained:
+def _strength_text(decisions: Sequence[Decision], players: int) -> str:
+    """The strength of the champion over generation 0: the sum of its promotions with rough bounds."""
+    steps = gains(decisions, players)
+    if not steps:
         return "—"
-    found = interval.summed(gained, CONFIDENCE)
-    return f"about {found.value:+.0f} ±{found.upper - found.value:.0f}"
+    total = interval.summed(steps, _CONFIDENCE)
+    return f"about {total.value:+.0f} ±{total.upper - total.value:.0f}"
 
 
-class View:
-    """What is looked at together: the lines with their decisions, what is under way, and how fast it goes."""
+@dataclass(frozen=True)
+class _LiveState:
+    """The content of one redraw: the lines with their decisions, the progress of jobs, and the throughput."""
 
-    def __init__(
-        self, found: Sequence[Line], decisions: Mapping[str, Sequence[Decision]],
-        under_way: Mapping[tuple[str, str], float], pace: Pace,
-    ) -> None:  # fmt: skip
-        self.lines, self.decisions, self.under_way, self.pace = found, decisions, under_way, pace
+    lines: Sequence[Line]
+    decisions: Mapping[str, Sequence[Decision]]
+    progress: Mapping[tuple[str, str], float]
+    throughput: _Throughput
 
     def row(self, line: Line, policy: Policy) -> tuple[object, ...]:
-        """A line of the table."""
-        return (
-            line.variant, line.stage, bar(share(line, policy, self.under_way)), line.generation, short(line.champion),
-            strength(self.decisions[line.variant], line.players), f"{self.pace.of(line.variant):.1f}",
-            bar(line.fresh / policy.games_per_export), line.counts.games,
-        )  # fmt: skip
+        strength = _strength_text(self.decisions[line.variant], line.players)
+        bars = (_bar(_stage_share(line, policy, self.progress)), _bar(line.fresh / policy.games_per_export))
+        pace = f"{self.throughput.of(line.variant):.1f}"
+        model = (line.generation, short(line.champion), strength)
+        return (line.variant, line.stage, bars[0], *model, pace, bars[1], line.counts.games)
 
     def sentence(self, line: Line, policy: Policy) -> str:
         """The same in words."""
-        told = strength(self.decisions[line.variant], line.players)
-        return (
-            f"{line.variant} {line.stage} {share(line, policy, self.under_way):.0%}, generation {line.generation} "
-            f"({short(line.champion)}), {told} Elo over generation 0, {line.counts.games} games"
-        )
+        strength = _strength_text(self.decisions[line.variant], line.players)
+        model = f"generation {line.generation} ({short(line.champion)}), {strength} Elo over generation 0"
+        share = _stage_share(line, policy, self.progress)
+        return f"{line.variant} {line.stage} {share:.0%}, {model}, {line.counts.games} games"
 
 
-HEAD = ("variant", "stage", "", "gen", "champion", "Elo gained*", "games/s", "self-play", "games")
-NOTE = "* over generation 0, as the sum of what promotions gained: rough"
+_HEAD = ("variant", "stage", "", "gen", "champion", "Elo gained*", "games/s", "self-play", "games")
+_NOTE = "* over generation 0, the sum over promotions: rough"
 
 
 class Live:
-    """Writes to one stream."""
+    """Writes the live view to one stream."""
 
     def __init__(self, out: TextIO, policy: Policy, clock: Clock, *, table: bool) -> None:
         self._out, self._policy, self._clock, self._table = out, policy, clock, table
-        self._drawn = 0
+        self._drawn, self._proven, self._throughput = 0, 0.0, _Throughput()
         self._waits: set[str] = set()
-        self._pace = Pace()
         self._end: float | None = None
         self._claims: Sequence[Claim] | None = None
-        self._proven = 0.0
 
     def line(self, text: str) -> None:
-        """A line that stays, above the table if there is one."""
+        """Print a line that stays, above the table if there is one."""
         self._out.write(self._erase() + text + "\n")
         self._out.flush()
 
     def prove(self, claims: Sequence[Claim]) -> None:
         """From now on the proof of *claims* is played."""
         self._claims = claims
-        self.line("time is up: no more work is asked for, and what was learnt is put to the proof")
+        self.line("time is up: no new jobs; the proof is played")
 
     def proven(self, share: float) -> None:
         """*share* of the proof has been played."""
         self._proven = share
 
     async def follow(self, cluster: Cluster, after: int, seconds: float | None = None) -> None:
-        """Show what happens behind *after* until cancelled; the loop ends in *seconds*."""
+        """Show what happens after position *after* until cancelled; the loop ends in *seconds*."""
         self._end = None if seconds is None else self._clock.tick() + seconds
+        for member in cluster.nodes:
+            member.router.subscribe((work.Started, daemon.Started, daemon.Stopped), self._print_event, name="live")
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._show_forever(cluster))
-                both.create_task(self._tell_forever(cluster, after))
+                both.create_task(self._redraw_forever(cluster))
+                both.create_task(self._print_events(cluster, after))
         finally:
             self._out.write(self._erase())
 
-    async def _tell_forever(self, cluster: Cluster, after: int) -> None:
-        async for envelope in cluster.nodes[0].router.live(after=after):
-            text = told(catalog.decode(envelope.name, envelope.body))
-            if text is not None:
-                self.line(text)
+    async def _print_event(self, event: Event | Unknown, _: Envelope) -> None:
+        text = None if isinstance(event, work.Enqueued) else describe_event(event)  # its start is printed
+        if text is not None:
+            self.line(text)
 
-    async def _show_forever(self, cluster: Cluster) -> None:
+    async def _print_events(self, cluster: Cluster, after: int) -> None:
+        async for envelope in follow(cluster.store, after):
+            await self._print_event(catalog.decode(envelope.name, envelope.body), envelope)
+
+    async def _redraw_forever(self, cluster: Cluster) -> None:
         while True:
-            await asyncio.sleep(REDRAW_SECONDS if self._table else TELL_SECONDS)
-            self._tell_waits(cluster)
-            view = await self._look(cluster)
+            await asyncio.sleep(_REDRAW_SECONDS if self._table else _REPORT_SECONDS)
+            self._print_waits(cluster)
+            state = await self._read(cluster)
             if self._table:
-                self._draw(view)
+                self._draw(state)
             else:
-                self.line(self._words(view))
+                sentences = [state.sentence(line, self._policy) for line in state.lines]
+                self.line("\n  ".join([f"{self._phase()}, {self._throughput.total():.1f} games/s", *sentences]))
 
-    def _tell_waits(self, cluster: Cluster) -> None:
-        """Say what keeps daemons waiting, each reason once for as long as it lasts: a full disk keeps no event."""
-        reports = [report for node in cluster.nodes for report in node.supervisor.reports()]
+    def _print_waits(self, cluster: Cluster) -> None:
+        """Print why daemons wait, each reason once for as long as it lasts: a full disk stores no event."""
+        reports = [report for node in cluster.nodes for report in node.supervisor.statuses()]
         waits = {report.health.reason for report in reports if report.state == "waiting"}
         for reason in sorted(waits - self._waits):
-            self.line(f"daemons are held up: {reason}")
+            self.line(f"daemons wait: {reason}")
         self._waits = waits
 
-    async def _look(self, cluster: Cluster) -> View:
+    async def _read(self, cluster: Cluster) -> _LiveState:
         async with cluster.store.read() as view:
-            found = [line for line in await lines(view) if line.variant in self._policy.variants]
-            decisions = {line.variant: await decisions_of(view, line.variant) for line in found}
-        running = [job for node in cluster.nodes for job in node.activity.value().jobs]
-        self._pace.see(self._clock.tick(), {line.variant: line.counts.games for line in found})
-        return View(found, decisions, {(job.variant, job.kind): job.done for job in running}, self._pace)
+            lines = [line for line in await LINES.all(view) if line.variant in self._policy.variants]
+            decisions = {line.variant: await DECISIONS.all(view, "variant", line.variant) for line in lines}
+        jobs = [job for node in cluster.nodes for job in node.activity.snapshot().jobs]
+        self._throughput.add(self._clock.tick(), {line.variant: line.counts.games for line in lines})
+        return _LiveState(lines, decisions, {(job.variant, job.kind): job.done for job in jobs}, self._throughput)
 
-    def _words(self, view: View) -> str:
-        parts = [view.sentence(line, self._policy) for line in view.lines]
-        return "\n  ".join([f"{self._state()}, {self._pace.total():.1f} games/s", *parts])
-
-    def _state(self) -> str:
-        """What is done now, and for how much longer."""
+    def _phase(self) -> str:
+        """The loop or the proof, and how long it still lasts."""
         if self._claims is not None:
-            return f"proof {bar(self._proven)} {self._proven:.0%} of {len(self._claims)} claims"
+            return f"proof {_bar(self._proven)} {self._proven:.0%} of {len(self._claims)} claims"
         if self._end is not None:
-            return f"{ago(self._end - self._clock.tick())} left"
+            return f"{duration(self._end - self._clock.tick())} left"
         goal = self._policy.iterations_max
         return "until Ctrl-C" if goal is None else f"until each variant has {goal} promotions"
 
-    def _draw(self, view: View) -> None:
-        rows = [view.row(line, self._policy) for line in view.lines]
-        text = f"{table(HEAD, rows)}\n{self._state()}   {self._pace.total():.1f} games/s   {NOTE}"
-        wide = shutil.get_terminal_size().columns
-        # A line that wraps would be two to erase.
-        text = "\n".join(line[: max(wide - 1, 1)] for line in text.split("\n"))
-        self._out.write(self._erase() + text + "\n")
-        self._out.flush()
+    def _draw(self, state: _LiveState) -> None:
+        rows = [state.row(line, self._policy) for line in state.lines]
+        text = f"{table(_HEAD, rows)}\n{self._phase()}   {self._throughput.total():.1f} games/s   {_NOTE}"
+        width = max(shutil.get_terminal_size().columns - 1, 1)  # a line that wraps would be two to erase
+        text = "\n".join(line[:width] for line in text.split("\n"))
+        self.line(text)
         self._drawn = text.count("\n") + 1
 
     def _erase(self) -> str:

@@ -6,10 +6,11 @@ import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from ringrift.kernel.errors import SettingsError
 from ringrift.kernel.settings import SweepSettings
 
 
-class JsonLines(logging.Formatter):
+class _JsonLines(logging.Formatter):
     """One object a line: newlines and control characters in a message cannot forge another."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -22,12 +23,16 @@ class JsonLines(logging.Formatter):
 def start_logs(home: str, limits: SweepSettings, *, debug: bool, trace: bool = False) -> Path:
     """Log to *home*/logs/ringrift.log, rotated; with *debug* in detail and to stderr as well.  The file's path.
 
-    With *trace* every span, event and delivery is logged, in detail or not.
+    With *trace* every span, event and delivery is logged, in detail or not.  Raises SettingsError if *home* cannot be
+    written.
     """
     path = Path(home) / "logs" / "ringrift.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError("RINGRIFT_HOME", home, f"cannot write there: {error.strerror}") from error
     file = RotatingFileHandler(path, maxBytes=limits.log_bytes_max, backupCount=limits.log_files_max - 1)
-    file.setFormatter(JsonLines())
+    file.setFormatter(_JsonLines())
     root = logging.getLogger()
     root.setLevel(logging.DEBUG if debug else logging.INFO)
     root.addHandler(file)

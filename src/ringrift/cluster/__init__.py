@@ -1,1 +1,1 @@
-"""Who is here, and who does what."""
+"""The nodes of a cluster: which are present, which lead, their health and the alerts about them."""

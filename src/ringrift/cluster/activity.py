@@ -1,26 +1,23 @@
-"""Activity: what one node is doing, kept from what its runner and its supervisor tell, and shown with every beat."""
+"""The activity of one node: its running jobs, counted from the events of its own runner, and its daemons."""
 
 from collections.abc import Sequence
 
 from ringrift.bus.router import Router
-from ringrift.cluster.duties import Duties
-from ringrift.events import daemon, work
+from ringrift.cluster.daemon_summary import DaemonSummary
+from ringrift.events import work
 from ringrift.events.base import Envelope, Event
 from ringrift.events.health import Changed
-from ringrift.kernel.errors import Backpressure, told
+from ringrift.kernel.errors import Backpressure, printable
 from ringrift.kernel.health import Health, Status, worst
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import Value, changed
 
-JOBS_MAX = 1024
-"""Jobs that are remembered: as many as a node may have slots."""
-JOBS_SHOWN_MAX = 16
-"""Jobs that go with a beat: it is written every few seconds."""
+_JOBS_MAX = 1024  # jobs that are tracked: as many as a node may have slots
+_JOBS_LISTED_MAX = 16  # jobs that one heartbeat lists: it is written every few seconds
 REASONS_MAX, REASON_CHARACTERS_MAX = 8, 200
+_NO_DAEMONS = DaemonSummary()
 
 
-class Running(Value):
-    """A job under way."""
-
+class _RunningJob(Value):
     job: str
     kind: str
     variant: str
@@ -28,92 +25,70 @@ class Running(Value):
     done: float = 0.0
 
 
-class Doing(Value):
-    """What a node does, as it goes with its beat."""
+class Activity(Value):
+    """The report of a node about itself, with each heartbeat."""
 
-    jobs: tuple[Running, ...] = ()
-    more: int = 0
-    """Jobs under way beyond those."""
-    finished: int = 0
-    failed: int = 0
-    """Tries, since the node started."""
-    daemons: int = 0
-    """How many run."""
-    failing: tuple[str, ...] = ()
-    """Daemons that ended with an error and have not started again."""
-    duties: Duties = Duties()
-    """What there is to say of each daemon."""
+    jobs: tuple[_RunningJob, ...] = ()
+    more: int = 0  # running jobs beyond those
+    finished: int = 0  # attempts that succeeded since the node started
+    failed: int = 0  # attempts that failed since the node started
+    daemons: DaemonSummary = _NO_DAEMONS
 
 
-class Activity:
-    """Of one node, from its start on."""
+class ActivityTracker:
+    """Follows the jobs of one node from its start on."""
 
     def __init__(self, node: str) -> None:
         self._node = node
-        self._jobs: dict[str, Running] = {}
+        self._jobs: dict[str, _RunningJob] = {}
         self._finished = self._failed = 0
-        self._daemons: dict[str, bool] = {}
-        self.status = Status.HEALTHY
-        """How the node is, as it was last said."""
+        self.status = Status.HEALTHY  # the health that the node reported last
 
-    def listen(self, router: Router) -> None:
-        """Hear what the node's own parts tell, from now on."""
-        router.subscribe(
-            (work.Started, work.Progressed, work.Finished, work.Failed, daemon.Started, daemon.Stopped),
-            self.hear, name="activity", gap=self.miss,
-        )  # fmt: skip
+    def subscribe(self, router: Router) -> None:
+        events = (work.Started, work.Progressed, work.Finished, work.Failed)
+        router.subscribe(events, self.apply, name="activity", on_gap=self.reset)
 
-    async def hear(self, event: Event, envelope: Envelope) -> None:
-        """Take in what happened to a job or a daemon.  What happened on other nodes changes nothing."""
+    async def apply(self, event: Event, envelope: Envelope) -> None:
+        """Count what happened to a job.  Events of other nodes change nothing."""
         if getattr(event, "node", None) != self._node:
             return
         match event:
             case work.Started() | work.Progressed():
-                self._goes_on(event, envelope.time)
+                self._update(event, envelope.time)
             case work.Finished():
                 self._jobs.pop(event.job, None)
                 self._finished += 1
             case work.Failed():
                 self._jobs.pop(event.job, None)
                 self._failed += 1
-            case daemon.Started():
-                self._daemons[event.daemon] = True
-            case daemon.Stopped(error=""):
-                self._daemons.pop(event.daemon, None)
-            case daemon.Stopped():
-                self._daemons[event.daemon] = False
 
-    def _goes_on(self, event: work.Started | work.Progressed, now: float) -> None:
-        known = self._jobs.get(event.job)
-        since = known.since if known else now
-        done = event.done if isinstance(event, work.Progressed) else 0.0
-        if known or len(self._jobs) < JOBS_MAX:
-            self._jobs[event.job] = Running(
-                job=event.job, kind=event.kind, variant=event.variant, since=since, done=done
-            )
+    def _update(self, event: work.Started | work.Progressed, now: float) -> None:
+        job = self._jobs.get(event.job)
+        if job is None and len(self._jobs) < _JOBS_MAX:
+            job = _RunningJob(job=event.job, kind=event.kind, variant=event.variant, since=now)
+        if job is not None:
+            self._jobs[event.job] = changed(job, done=event.done if isinstance(event, work.Progressed) else 0.0)
 
-    def miss(self, pressure: Backpressure) -> None:
-        """Something was told and not heard, perhaps an end: what still runs will be heard of again."""
+    def reset(self, pressure: Backpressure) -> None:
+        """Forget the running jobs: events were dropped, perhaps an end.  Jobs that still run report progress again."""
         self._jobs.clear()
 
-    def value(self) -> Doing:
-        """What the node does now."""
+    def snapshot(self, daemons: DaemonSummary = _NO_DAEMONS) -> Activity:
+        """The current activity of the node, with its *daemons*."""
         jobs = tuple(self._jobs.values())
-        return Doing(
-            jobs=jobs[:JOBS_SHOWN_MAX], more=len(jobs[JOBS_SHOWN_MAX:]), finished=self._finished, failed=self._failed,
-            daemons=sum(self._daemons.values()), failing=tuple(n for n, runs in self._daemons.items() if not runs),
-        )  # fmt: skip
+        listed, more = jobs[:_JOBS_LISTED_MAX], len(jobs[_JOBS_LISTED_MAX:])
+        return Activity(jobs=listed, more=more, finished=self._finished, failed=self._failed, daemons=daemons)
 
 
-def change(node: str, before: Status, parts: Sequence[Health]) -> Changed | None:
-    """What is to be said of how *node* is, if that differs from *before*.
+def health_change(node: str, before: Status, parts: Sequence[Health]) -> Changed | None:
+    """The event to publish if the health of *node* differs from *before*.
 
-    Parts of which nothing is known, because they have only started or were stopped, do not count.
+    Parts whose status is unknown, because they have only started or were stopped, do not count.
     """
-    known = [part for part in parts if part.status is not Status.UNKNOWN]
-    status = worst(known) if known else before
+    reporting = [part for part in parts if part.status is not Status.UNKNOWN]
+    status = worst(reporting) if reporting else before
     if status is before:
         return None
-    wrong = [part for part in known if part.status is not Status.HEALTHY][:REASONS_MAX]
-    reasons = tuple(told(f"{part.part}: {part.reason}", REASON_CHARACTERS_MAX) for part in wrong)
+    unwell = [part for part in reporting if part.status is not Status.HEALTHY][:REASONS_MAX]
+    reasons = tuple(printable(f"{part.part}: {part.reason}", REASON_CHARACTERS_MAX) for part in unwell)
     return Changed(node=node, status=status.name.lower(), before=before.name.lower(), reasons=reasons)

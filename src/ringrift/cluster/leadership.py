@@ -1,93 +1,67 @@
-"""Leadership: which roles this node holds, in which term, and for how long it may trust that.
-
-One row in the store decides.  A holder renews it; everybody else watches whether the renewals move, on their own clock,
-and takes the role over once they have stood still for its time.  The holder stops trusting itself earlier, and every
-effect of a role names its term in its transaction, so that a holder who only slept changes nothing.
-"""
+"""Leadership: which roles this node holds and stands for."""
 
 from collections.abc import Sequence
 
-from ringrift.bus.scribe import Scribe
+from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events.cluster import RoleTaken
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import LeaseLost, NotLeader
-from ringrift.kernel.value import Value
-from ringrift.kernel.watch import Seen, Watch
 from ringrift.store.ports import RoleRow, Store, Tx
-
-TRUST = 2 / 3
-
-
-class Term(Value):
-    """A role held, and until which tick it may be trusted."""
-
-    term: int
-    until: float
+from ringrift.store.roles import RoleLeases
 
 
-def takeable(
-    rows: Sequence[RoleRow], overdue: Sequence[str], wanted: Sequence[str]
+def _available_roles(
+    rows: Sequence[RoleRow], stalled: Sequence[str], candidates: Sequence[str]
 ) -> list[tuple[str, RoleRow | None]]:
-    """Those of *wanted* that are free or have stood still, each with the row it may be taken over from."""
-    known = {row.role: row for row in rows}
-    free = [role for role in wanted if role not in known or not known[role].holder or role in overdue]
-    return [(role, known.get(role)) for role in free]
+    """Those of *candidates* that are free or were not renewed, each with the row that it is taken over from."""
+    by_role = {row.role: row for row in rows}
+    free = [role for role in candidates if role not in by_role or not by_role[role].holder or role in stalled]
+    return [(role, by_role.get(role)) for role in free]
 
 
 class Roles:
     """The roles of one node."""
 
     def __init__(
-        self, node: str, store: Store, clock: Clock, wanted: Sequence[str], seconds: float, *, scribe: Scribe
+        self, node: str, store: Store, clock: Clock, roles: Sequence[str], seconds: float, *, envelopes: EnvelopeFactory
     ) -> None:
-        self._node, self._store, self._clock, self._scribe = node, store, clock, scribe
-        self._wanted, self._seconds = tuple(wanted), seconds
-        self._held: dict[str, Term] = {}
-        self._watch = Watch()
+        self._node, self._store, self._clock, self._envelopes = node, store, clock, envelopes
+        self._candidates = tuple(roles)
+        self._leases = RoleLeases(clock, seconds)
+        self.holds = self._leases.holds
 
-    def want(self, role: str) -> None:
+    def stand_for(self, role: str) -> None:
         """Stand for *role* too, from the next election on."""
-        if role not in self._wanted:
-            self._wanted = (*self._wanted, role)
-
-    def holds(self, role: str) -> bool:
-        """Whether this node may act in *role* now."""
-        held = self._held.get(role)
-        return held is not None and self._clock.tick() < held.until
+        if role not in self._candidates:
+            self._candidates = (*self._candidates, role)
 
     async def check(self, role: str, tx: Tx) -> None:
         """Bind *tx* to our term of *role*: raises NotLeader, and nothing of the transaction happens, if it is over."""
-        held = self._held.get(role)
-        if held is None:
-            raise NotLeader(role, "another node")
-        await tx.under(role, held.term)
+        await self._leases.require(tx, role)
 
     async def elect(self) -> None:
-        """Renew what we hold, take what is free, and say what we took."""
-        start = self._clock.tick()  # trust counts from before the attempt: the store may have answered late
-        held: dict[str, Term] = {}
+        """Renew the roles of this node, take those that are free, and publish what was taken."""
+        start, leases = self._clock.tick(), self._leases
+        events = []
         async with self._store.begin() as tx:
-            for role, term in self._held.items():
-                try:
-                    await tx.keep(role, term.term)
-                    held[role] = Term(term=term.term, until=start + TRUST * self._seconds)
-                except LeaseLost:
-                    continue
+            terms = {role: term for role in leases.roles() if (term := await leases.renew(tx, role)) is not None}
             rows = await tx.roles()
-            others = [row for row in rows if row.holder and row.role not in held]
-            things = [Seen(name=r.role, mark=(r.term << 32) + r.renewals, seconds=r.seconds) for r in others]
-            overdue = [thing.name for thing in self._watch.overdue(things, start)]
-            said = []
-            for role, over in takeable(rows, overdue, [r for r in self._wanted if r not in held]):
-                taken = await tx.hold(role, self._node, self._seconds, over)
-                if taken is not None:
-                    held[role] = Term(term=taken.term, until=start + TRUST * self._seconds)
-                    said.append(RoleTaken(role=role, node=self._node, term=taken.term))
-            await tx.append([self._scribe.wrap(event, source="elect") for event in said])
-        self._held = held
+            stalled = leases.stalled([row for row in rows if row.holder and row.role not in terms], start)
+            for role, row in _available_roles(rows, stalled, [r for r in self._candidates if r not in terms]):
+                lease = await leases.take(tx, role, self._node, row)
+                if lease is not None:
+                    terms[role] = lease.term
+                    events.append(RoleTaken(role=role, node=self._node, term=lease.term))
+            await tx.append([self._envelopes.make(event, source="elect") for event in events])
+        self._drop_all()
+        for role, term in terms.items():
+            leases.trust(role, term, start)
 
     async def resign(self) -> None:
-        """Give every role back, so that nobody has to wait for it."""
-        self._held = {}
+        """Release every role, so that no other node has to wait for it."""
+        self._drop_all()
         async with self._store.begin() as tx:
-            await tx.drop(self._node)
+            await tx.release_roles(self._node)
+
+    def _drop_all(self) -> None:
+        for role in self._leases.roles():
+            self._leases.drop(role)

@@ -1,29 +1,28 @@
-"""Roster: the nodes there are, as they say themselves, and which of them have fallen silent."""
+"""The nodes of the cluster: the record that each writes with its heartbeat, and which nodes have fallen silent."""
 
-import msgspec
-
-from ringrift.cluster.activity import Doing
+from ringrift.cluster.activity import Activity
 from ringrift.kernel.clock import Clock
+from ringrift.kernel.stall_detector import Observation, StallDetector
 from ringrift.kernel.value import Value
-from ringrift.kernel.watch import Seen, Watch
-from ringrift.store.ports import Put, Store
+from ringrift.store.ports import Store
+from ringrift.store.records import Records
 
-KIND = "node"
-NODES_MAX = 10_000
-SILENT_BEATS = 3
+SILENT_BEATS = 3  # heartbeats that a node may miss before it counts as silent
 
 
 class NodeRecord(Value):
-    """What a node says of itself with every beat."""
+    """The report of a node about itself, with each heartbeat."""
 
     id: str
     profile: str
-    address: str
-    """Where its blobs can be reached."""
+    address: str  # where its blobs can be reached
     beat: int
     ephemeral: bool = False
-    gone: bool = False
-    doing: Doing = Doing()
+    gone: bool = False  # whether it has left in good order
+    activity: Activity = Activity()
+
+
+NODES = Records("node", NodeRecord, id="id", limit=10_000)
 
 
 class Roster:
@@ -31,31 +30,27 @@ class Roster:
 
     def __init__(self, store: Store, clock: Clock, beat_seconds: float) -> None:
         self._store, self._clock, self._beat_seconds = store, clock, beat_seconds
-        self._watch = Watch()
+        self._detector = StallDetector()
 
-    async def say(self, node: NodeRecord) -> None:
-        """Say that *node* lives, or that it goes."""
+    async def put(self, node: NodeRecord) -> None:
         async with self._store.begin() as tx:
-            await tx.put([Put(kind=KIND, id=node.id, body=msgspec.json.encode(node))])
+            await NODES.put(tx, [node])
 
-    async def everyone(self) -> list[NodeRecord]:
-        """Every node that ever said something."""
+    async def all_nodes(self) -> list[NodeRecord]:
         async with self._store.read() as view:
-            records = await view.scan(KIND, "", NODES_MAX)
-        return [msgspec.json.decode(record.body, type=NodeRecord) for record in records]
+            return await NODES.all(view)
 
     @property
-    def patience_seconds(self) -> float:
-        """How long a node may be silent."""
+    def silent_seconds_max(self) -> float:
         return SILENT_BEATS * self._beat_seconds
 
-    async def look(self) -> tuple[list[NodeRecord], set[str]]:
-        """Everyone, and the ids of those who have not gone but fallen silent, on this observer's own clock."""
-        everyone = await self.everyone()
-        things = [Seen(name=n.id, mark=n.beat, seconds=self.patience_seconds) for n in everyone if not n.gone]
-        return everyone, {thing.name for thing in self._watch.overdue(things, self._clock.tick())}
+    async def survey(self) -> tuple[list[NodeRecord], set[str]]:
+        """All nodes, and the ids of those that are silent and have not left, on this observer's own clock."""
+        nodes, seconds = await self.all_nodes(), self.silent_seconds_max
+        observations = [Observation(name=n.id, counter=n.beat, seconds=seconds) for n in nodes if not n.gone]
+        return nodes, {node.name for node in self._detector.stalled(observations, self._clock.tick())}
 
     async def present(self) -> list[NodeRecord]:
-        """Nodes whose beat has moved lately, on this observer's own clock; at first sight everybody counts."""
-        everyone, silent = await self.look()
-        return [node for node in everyone if not node.gone and node.id not in silent]
+        """Nodes whose beat has moved lately, on this observer's own clock; at first sight every node counts."""
+        nodes, silent = await self.survey()
+        return [node for node in nodes if not node.gone and node.id not in silent]

@@ -1,48 +1,14 @@
-"""The duties of a node: one small file each, one tuple in start order."""
+"""The daemons of a node: one small file each, which declares its ``SPEC``.
 
-from ringrift.daemons import (
-    alert,
-    beat,
-    elect,
-    feedback,
-    fill,
-    gauge,
-    ladder,
-    obey,
-    pipeline,
-    point,
-    rate,
-    redeliver,
-    replicate,
-    rescue,
-    sweep,
-    trust,
-    watch,
-    work,
-)
-from ringrift.supervision.spec import Daemon
+The modules of this package are the list.  A daemon starts behind those that its SPEC names in ``after`` and ``needs``,
+otherwise in the order of names; :data:`DAEMONS` is that start order, and stopping goes the other way.
+"""
 
-DAEMONS: tuple[Daemon, ...] = (
-    beat.SPEC,
-    elect.SPEC,
-    obey.SPEC,
-    alert.SPEC,
-    pipeline.SPEC,
-    feedback.SPEC,
-    trust.SPEC,
-    fill.SPEC,
-    rate.SPEC,
-    ladder.SPEC,
-    work.SPEC,
-    point.SPEC,
-    rescue.SPEC,
-    redeliver.SPEC,
-    gauge.SPEC,
-    watch.SPEC,
-    replicate.SPEC,
-    sweep.SPEC,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
+from ringrift.supervision.spec import Daemon, in_order
+
+_MODULES = sorted(module.name for module in iter_modules(__path__))
+DAEMONS: tuple[Daemon, ...] = in_order([import_module(f"{__name__}.{name}").SPEC for name in _MODULES])
 ROLES: tuple[str, ...] = tuple(sorted({daemon.role for daemon in DAEMONS if daemon.role is not None}))
-COORDINATES: frozenset[str] = frozenset({"coordinator", "full"})
-"""Profiles whose nodes take roles."""

@@ -1,7 +1,7 @@
 """Takes, renews and hands over roles."""
 
 from ringrift.cluster.leadership import Roles
-from ringrift.supervision.spec import Daemon
+from ringrift.supervision.spec import COORDINATES, Daemon
 
 
 async def elect(*, roles: Roles) -> None:
@@ -9,12 +9,7 @@ async def elect(*, roles: Roles) -> None:
     await roles.elect()
 
 
+_SECONDS = "cluster.elect_seconds"
 SPEC = Daemon(
-    name="elect",
-    run=elect,
-    every="cluster.elect_seconds",
-    after=("beat",),
-    profiles=frozenset({"coordinator", "full"}),
-    category="core",
-    critical=True,
+    name="elect", run=elect, every=_SECONDS, after=("beat",), profiles=COORDINATES, category="core", critical=True
 )

@@ -1,51 +1,42 @@
-"""Keeps self-play under way for every line that wants games."""
+"""Keeps self-play under way for every line that can use games."""
 
-from ringrift.bus.scribe import Scribe
+from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events import data, pipeline, selfplay, work
 from ringrift.events.base import Envelope, Event, LineEvent
 from ringrift.jobs import Play
-from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import Policy
-from ringrift.pipeline.fill import may_play, top_up
-from ringrift.pipeline.held import by_itself
-from ringrift.pipeline.records import lines, load, note, save
+from ringrift.pipeline.line import LINES, may_play, top_up
+from ringrift.pipeline.records import save_line, save_verdicts
+from ringrift.pipeline.requests import require_auto
 from ringrift.store.ports import Tx
 from ringrift.supervision.spec import Daemon
-from ringrift.work.desk import ask
+from ringrift.work.desk import enqueue
 from ringrift.work.limits import may_fill
 
 
-async def fill(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, ids: Ids, scribe: Scribe) -> None:
+async def fill(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, envelopes: EnvelopeFactory) -> None:
     """Top up the Play jobs of the line that *event* belongs to, or of all lines."""
     if isinstance(event, LineEvent):
-        line = await load(tx, event.variant)
-        wanted = [] if line is None else [line]
+        line = await LINES.get(tx, event.variant)
+        lines = [] if line is None else [line]
     else:
-        wanted = await lines(tx)
-    ready = sum(count for (_, state), count in (await tx.tally()).items() if state == "ready")
-    for line in wanted:
+        lines = await LINES.all(tx)
+    ready = sum(count for (_, state), count in (await tx.count_jobs()).items() if state == "ready")
+    for line in lines:
         verdict = may_fill(ready, envelope.time)
         if verdict.allowed:
-            verdict = by_itself(may_play(line, policy, envelope.time), policy)
-        await note(tx, line.variant, (verdict,))
+            verdict = require_auto(may_play(line, policy, envelope.time), policy)
+        await save_verdicts(tx, line.variant, (verdict,))
         if verdict.allowed:
-            tally = await tx.tally(line.variant)
-            under_way = tally.get((Play.kind(), "ready"), 0) + tally.get((Play.kind(), "claimed"), 0)
-            line, jobs = top_up(line, under_way, policy)
-            await save(tx, line)
-            # Each begins a story of its own: what comes of one leads to the next, and one story would never end.
-            await ask(tx, jobs, ids, envelope.time, scribe=scribe, context="")
+            counts = await tx.count_jobs(line.variant)
+            live = counts.get((Play.kind(), "ready"), 0) + counts.get((Play.kind(), "claimed"), 0)
+            line, jobs = top_up(line, live, policy)
+            await save_line(tx, line)
+            # Each begins a trace of its own: its result leads to the next, and one trace would never end.
+            await enqueue(tx, jobs, envelopes, envelope.time)
 
 
-# Whatever ends a Play job or opens a gate is in this list, so the queue can never run dry unseen.  The line's own moves
-# are told in the transaction that makes them: reading the events that cause them could see the line before it moved.
-# A line that is there already is opened again when a node starts, and perhaps with another policy than before.
-SPEC = Daemon(
-    name="fill",
-    run=fill,
-    on=(pipeline.Opened, selfplay.BatchFinished, pipeline.Moved, data.Lost, work.Buried, work.PressureChanged),
-    role="fill",
-    after=("pipeline",),
-    profiles=frozenset({"coordinator", "full"}),
-    category="training",
-)  # fmt: skip
+# Every event that ends a Play job or opens a gate is in this list, so the queue cannot run dry.  A line's own moves are
+# published in the transaction that makes them: an event that causes one may be read before the line has moved.
+_EVENTS = (pipeline.Opened, selfplay.BatchFinished, pipeline.Moved, data.Lost, work.Buried, work.PressureChanged)
+SPEC = Daemon(name="fill", run=fill, role="fill", after=("pipeline",), on=_EVENTS, category="training")

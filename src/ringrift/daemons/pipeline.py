@@ -1,89 +1,72 @@
-"""Runs the loop: one event in, one step of the machine out, all in one transaction."""
+"""Runs the loop: one event in, one step of every line that it concerns out, all in one transaction."""
 
-from ringrift.bus.scribe import Scribe
+from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events import data, evaluation, model, node, selfplay, training, work
 from ringrift.events.base import Envelope, Event, LineEvent
 from ringrift.events.pipeline import Opened, Requested
 from ringrift.kernel.failpoint import failpoint
-from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import Policy
-from ringrift.pipeline import distrust, matches, signals, standing
-from ringrift.pipeline.asking import keep_answer
-from ringrift.pipeline.held import held_back
-from ringrift.pipeline.line import Line
-from ringrift.pipeline.machine import advance, open_line
-from ringrift.pipeline.records import account_of, carry_out, decisions_of, evidence_of, lines, load, note
-from ringrift.pipeline.step import Step, changed
+from ringrift.kernel.value import changed
+from ringrift.pipeline.decide import decide
+from ringrift.pipeline.line import DECISIONS, LINES, Line
+from ringrift.pipeline.machine import new_line
+from ringrift.pipeline.ratings import count_blocks, forget_node, ratings_of, record_blocks
+from ringrift.pipeline.records import account_of, carry_out, evidence_of
+from ringrift.pipeline.requests import save_answer
+from ringrift.pipeline.signals import FEEDBACK
+from ringrift.pipeline.step import Context, Promotion, context_for
 from ringrift.store.ports import Tx
 from ringrift.supervision.spec import Daemon
-from ringrift.work import quarantine
+from ringrift.work.limits import QUARANTINES
 
 
-async def pipeline(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, ids: Ids, scribe: Scribe) -> None:
-    """Advance the line that *event* belongs to, or all.  Events of a line that was never opened change nothing."""
+async def pipeline(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, envelopes: EnvelopeFactory) -> None:
+    """Decide about the line that *event* belongs to, or all.  Events of a line that was never opened change nothing."""
     if isinstance(event, evaluation.BlocksPlayed):
-        await standing.count(tx, *await matches.note(tx, event, envelope.time))
-    steps: list[tuple[Line | None, Step]] = []
+        await count_blocks(tx, *await record_blocks(tx, event, envelope.time))
     if isinstance(event, node.Quarantined | node.Released):
-        await standing.new_era(tx, event.node)
-    if isinstance(event, node.Quarantined):
-        steps = [(line, await _without(tx, line, event.node, policy)) for line in await lines(tx)]
-    elif isinstance(event, LineEvent):
-        line = await load(tx, event.variant)
-        if line is not None:
-            steps = [(line, await _step(tx, line, event, envelope.time, policy))]
-        elif isinstance(event, Opened):
-            steps = [(None, open_line(event, policy, envelope.time))]
+        await forget_node(tx, event.node)
+    lines = await _lines(tx, event)
+    steps = [decide(line, event, await _context(tx, line, event, envelope.time, policy)) for line in lines]
     failpoint("pipeline.before_step")
-    for before, step in steps:
-        allowed = held_back(before, step, event, policy, envelope.time)
-        await carry_out(tx, allowed, envelope, ids=ids, scribe=scribe)
+    for step in steps:
+        await carry_out(tx, step, envelope, envelopes)
         if isinstance(event, Requested):
-            await keep_answer(tx, envelope, event, step)
+            await save_answer(tx, envelope.id, step)
     failpoint("pipeline.after_step")
 
 
-async def _step(tx: Tx, line: Line, event: LineEvent, at: float, policy: Policy) -> Step:
-    """One step of the machine; what a quarantined node reports is no evidence."""
+async def _lines(tx: Tx, event: Event) -> list[Line]:
+    if isinstance(event, node.Quarantined):
+        return await LINES.all(tx)
+    line = await LINES.get(tx, event.variant) if isinstance(event, LineEvent) else None
+    if line is None and isinstance(event, Opened):
+        line = new_line(event)
+    return [] if line is None else [line]
+
+
+async def _context(tx: Tx, line: Line, event: Event, at: float, policy: Policy) -> Context:
+    context = context_for(line, policy, at, await account_of(tx, policy.budget))
+    feedback = await FEEDBACK.get(tx, line.variant)
+    if feedback is not None:
+        context = changed(context, feedback=feedback)
     match event:
-        case evaluation.BlocksPlayed() | selfplay.BatchFinished() if await quarantine.of(tx, [event.node]):
-            return distrust.unheard(line, event, policy)
-    policy = await _steered(tx, line, policy, at)
-    return signals.ahead(advance(line, event, policy, at, await account_of(tx, policy.budget)), policy.lead, at)
+        case evaluation.BlocksPlayed() | selfplay.BatchFinished():
+            return changed(context, quarantined=frozenset(await QUARANTINES.get_many(tx, [event.node])))
+        case evaluation.Rated():
+            return changed(context, ratings=await ratings_of(tx, line.variant))
+        case node.Quarantined():
+            decisions = await DECISIONS.all(tx, "variant", line.variant)
+            made = [decision for decision in decisions if decision.promoted and decision.model == line.champion]
+            if made:
+                blocks = tuple(await evidence_of(tx, made[-1]))
+                return changed(context, promotion=Promotion(decision=made[-1], blocks=blocks))
+    return context
 
 
-async def _steered(tx: Tx, line: Line, policy: Policy, at: float) -> Policy:
-    """*policy* as feedback wants it for *line*; what has expired is forgotten."""
-    influence = await signals.load(tx, line.variant)
-    left = signals.in_force(influence.effects, at)
-    if left != influence.effects:
-        over = [effect for effect in influence.effects if effect not in left]
-        await signals.save(tx, changed(influence, effects=left))
-        await note(tx, line.variant, tuple(signals.expired(effect, at) for effect in over))
-    return signals.steered(line, influence, policy, at)
-
-
-async def _without(tx: Tx, line: Line, suspect: str, policy: Policy) -> Step:
-    """What *line* does now that *suspect* is quarantined; the decision that made its champion is taken once more."""
-    step = distrust.shut_out(line, suspect, policy)
-    made = [one for one in await decisions_of(tx, line.variant) if one.promoted and one.model == line.champion]
-    if not made:
-        return step
-    rows = await evidence_of(tx, made[-1])
-    return distrust.in_doubt(step, made[-1], [row.block for row in rows], suspect, policy)
-
-
-SPEC = Daemon(
-    name="pipeline",
-    run=pipeline,
-    on=(
-        Opened, Requested, selfplay.BatchFinished, data.Synced, data.Exported, training.Finished, model.Verified,
-        evaluation.BlocksPlayed, model.Distributed, work.Buried, node.Quarantined,
-        node.Released,
-    ),
-    role="pipeline",
-    after=("elect",),
-    profiles=frozenset({"coordinator", "full"}),
-    category="training",
-    critical=True,
-)  # fmt: skip
+_EVENTS = (
+    *(Opened, Requested, selfplay.BatchFinished, data.Synced, data.Exported, training.Finished, model.Verified),
+    *(evaluation.BlocksPlayed, evaluation.Finished, evaluation.Rated, model.Distributed, model.RolledBack),
+    *(work.Buried, node.Quarantined, node.Released),
+)
+SPEC = Daemon(name="pipeline", run=pipeline, role="pipeline", on=_EVENTS, category="training", critical=True)

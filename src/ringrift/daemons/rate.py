@@ -1,65 +1,58 @@
-"""Asks for ratings of every line in which something was decided, or much was played, since the last ones."""
+"""Asks for ratings of every line in which a match was decided, or many blocks were played, since the last ones."""
 
 import logging
 
 import msgspec
 
 from ringrift.blobs.ports import Blobs
-from ringrift.bus.scribe import Scribe
+from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cluster.leadership import Roles
 from ringrift.jobs import STAGE, Rate
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import NoRoom
-from ringrift.kernel.ids import Ids
-from ringrift.pipeline import standing
-from ringrift.pipeline.records import lines
-from ringrift.pipeline.standing import Asked, Backlog
-from ringrift.pipeline.step import changed
+from ringrift.kernel.value import changed
+from ringrift.pipeline.line import LINES
+from ringrift.pipeline.ratings import BACKLOGS, Backlog, RatingInput, backlog_of, is_due, rating_input
 from ringrift.store.ports import Reads, Store
 from ringrift.supervision.spec import Daemon
 from ringrift.sync.ledger import holding
-from ringrift.work.desk import ask
+from ringrift.work.desk import enqueue
 
 log = logging.getLogger(__name__)
 
 
-async def rate(
-    *, store: Store, blobs: Blobs, roles: Roles, ids: Ids, scribe: Scribe, clock: Clock, node_id: str
-) -> None:
+async def rate(*, store: Store, blobs: Blobs, roles: Roles, envelopes: EnvelopeFactory, clock: Clock) -> None:
     """Look once.  The counts go into a blob before the transaction that asks for the job; a crash leaves only that."""
     async with store.read() as view:
         due = await _due(view)
-    for known, wanted in due:
+    for backlog, data in due:
         try:
-            [blob] = await blobs.put([msgspec.json.encode(wanted)])
-        except NoRoom as full:
-            log.warning("%s is not rated: %s", known.variant, full)
+            [blob] = await blobs.put([msgspec.json.encode(data)])
+        except NoRoom as error:
+            log.warning("%s is not rated: %s", backlog.variant, error)
             return
         async with store.begin() as tx:
             await roles.check("rate", tx)
-            if await standing.backlog_of(tx, known.variant) != known:
+            if await backlog_of(tx, backlog.variant) != backlog:
                 continue  # more has come meanwhile: the next look takes all of it
-            await standing.keep(tx, changed(known, asked=known.counted, due=False))
-            await tx.put([holding(blob, node_id)])
-            job = Rate(variant=known.variant, tally=blob, priority=STAGE)
+            await BACKLOGS.put(tx, [changed(backlog, rated=backlog.counted, due=False)])
+            await tx.put([holding(blob, envelopes.node)])
+            job = Rate(variant=backlog.variant, tally=blob, priority=STAGE)
             # It belongs to no single match: the blocks of many have led to it.
-            await ask(tx, (job,), ids, clock.now(), scribe=scribe)
+            await enqueue(tx, (job,), envelopes, clock.now())
 
 
-async def _due(view: Reads) -> list[tuple[Backlog, Asked]]:
-    """The lines that are due, each with what its ratings are computed from; not those that are being rated."""
-    found = []
-    for line in await lines(view):
-        known = await standing.backlog_of(view, line.variant)
-        if not standing.is_due(known):
+async def _due(view: Reads) -> list[tuple[Backlog, RatingInput]]:
+    """The lines that are due, each with the input of its ratings; not those that are being rated."""
+    due = []
+    for line in await LINES.all(view):
+        backlog = await backlog_of(view, line.variant)
+        if not is_due(backlog):
             continue
-        tally = await view.tally(line.variant)
-        if not any(tally.get((Rate.kind(), state)) for state in ("ready", "claimed")):
-            found.append((known, await standing.asked(view, known, line)))
-    return found
+        counts = await view.count_jobs(line.variant)
+        if not any(counts.get((Rate.kind(), state)) for state in ("ready", "claimed")):
+            due.append((backlog, await rating_input(view, backlog, line)))
+    return due
 
 
-SPEC = Daemon(
-    name="rate", run=rate, every="policy.rate_seconds", role="rate", after=("elect",),
-    profiles=frozenset({"coordinator", "full"}), category="evaluation",
-)  # fmt: skip
+SPEC = Daemon(name="rate", run=rate, role="rate", every="policy.rate_seconds", category="evaluation")

@@ -1,4 +1,4 @@
-"""Claims jobs, has them done, and says what came of them."""
+"""Claims jobs, has them done, and publishes their results."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,14 @@ async def work(*, runner: Runner, alive: Callable[[], None]) -> None:
 
 
 # Stopping takes as long as the grace period of the jobs, and a little longer to give the rest back.
+_GRACE, _AFTER = "work.grace_seconds", ("beat", "pipeline")
 SPEC = Daemon(
     name="work",
     run=work,
     serve=True,
-    after=("beat", "pipeline"),
-    seconds_max=1800.0,
-    stop_seconds_max="work.grace_seconds",
+    after=_AFTER,
+    seconds_max=1800,
+    stop_seconds_max=_GRACE,
     category="core",
     critical=True,
 )

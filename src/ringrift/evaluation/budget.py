@@ -13,41 +13,39 @@ remembered of the past, so that the account stays small for ever.
 
 import math
 
-import msgspec
-
 from ringrift.evaluation.gate import bounds
 from ringrift.kernel.settings import Budget, Gate
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import Value, changed
 
-PURSES = 13
+_PURSES = 13
 """The last one lasts for about 2 to this power tests."""
-ALPHA_MIN = 1e-6
-"""What a test gets however long nothing was promoted: a gate takes no less, and a million tests spend 1 by it."""
-BLOCKS_MAX = 100_000
+_ALPHA_MIN = 1e-6
+"""The least alpha of a test, however long nothing was promoted: a million tests spend 1 by it."""
+_BLOCKS_MAX = 100_000
 """No cap is longer, whatever the alpha."""
-UPPER_MIN = 0.5
+_UPPER_MIN = 0.5
 """A gate that hardly tests at all has its upper bound at about 0; its cap grows as if it lay here."""
 
 
 class Account(Value):
-    """What is left to spend, and what the tests of a run have spent and earned so far."""
+    """The error budget of a run: left to spend, spent and earned so far."""
 
     purses: tuple[float, ...]
     begun: int = 0
     settled: int = 0
     promoted: int = 0
     spent: float = 0.0
-    """The alphas of all tests that have begun."""
+    """The alphas of all tests that have begun: as many false promotions are to be expected at most."""
 
 
-def opened(budget: Budget) -> Account:
+def open_account(budget: Budget) -> Account:
     """The account of a run before its first test."""
-    return Account(purses=(budget.share * budget.start / PURSES,) * PURSES)
+    return Account(purses=(budget.share * budget.start / _PURSES,) * _PURSES)
 
 
-def level(account: Account, gate: Gate) -> float:
+def _level(account: Account, gate: Gate) -> float:
     """The alpha of the next test: what the purses give, and never more than the gate states."""
-    return max(min(_offered(account), gate.alpha), ALPHA_MIN)
+    return max(min(_offered(account), gate.alpha), _ALPHA_MIN)
 
 
 def _offered(account: Account) -> float:
@@ -59,44 +57,35 @@ def begin(account: Account, gate: Gate) -> tuple[Account, Gate]:
 
     The gate must be kept with the test: its alpha hangs on what had settled when the test began.
     """
-    alpha, offered = level(account, gate), _offered(account)
-    # Who may not take all that is offered leaves the same part of it in every purse.
-    taken = min(alpha / offered, 1.0) if offered else 0.0
-    left = tuple(purse * (1.0 - taken * 0.5**place) for place, purse in enumerate(account.purses, start=1))
-    paid = msgspec.structs.replace(
-        account, purses=left, begun=account.begun + 1, spent=math.fsum((account.spent, alpha))
-    )
-    return paid, stricter(gate, alpha)
+    alpha, offered = _level(account, gate), _offered(account)
+    # A test that may not take all that is offered leaves the same part of it in every purse.
+    share = min(alpha / offered, 1.0) if offered else 0.0
+    left = tuple(purse * (1.0 - share * 0.5**place) for place, purse in enumerate(account.purses, start=1))
+    spent = math.fsum((account.spent, alpha))
+    return changed(account, purses=left, begun=account.begun + 1, spent=spent), _stricter(gate, alpha)
 
 
-def stricter(gate: Gate, alpha: float) -> Gate:
+def _stricter(gate: Gate, alpha: float) -> Gate:
     """*gate* with a smaller *alpha*, and as many more blocks as its upper bound is further away.
 
     Without them true candidates would be undecided at the cap: a stricter gate would not be slower but blind.
     """
-    strict = msgspec.structs.replace(gate, alpha=alpha)
-    blocks = math.ceil(gate.blocks_max * bounds(strict)[1] / max(bounds(gate)[1], UPPER_MIN))
-    return msgspec.structs.replace(strict, blocks_max=max(gate.blocks_max, min(blocks, BLOCKS_MAX)))
+    strict = changed(gate, alpha=alpha)
+    blocks = math.ceil(gate.blocks_max * bounds(strict)[1] / max(bounds(gate)[1], _UPPER_MIN))
+    return changed(strict, blocks_max=max(gate.blocks_max, min(blocks, _BLOCKS_MAX)))
 
 
 def settle(account: Account, budget: Budget, *, promoted: bool) -> Account:
     """The account after a test has ended; one that was given up counts as not promoted."""
     assert account.settled < account.begun
     if not promoted:
-        return msgspec.structs.replace(account, settled=account.settled + 1)
+        return changed(account, settled=account.settled + 1)
     # What was there at the start was lent by the first promotion.
     earned = budget.share if account.promoted else budget.share * (1.0 - budget.start)
-    return msgspec.structs.replace(
-        account, purses=tuple(purse + earned / len(account.purses) for purse in account.purses),
-        settled=account.settled + 1, promoted=account.promoted + 1,
-    )  # fmt: skip
-
-
-def expected_false(account: Account) -> float:
-    """How many false promotions to expect at most: each test promotes an equal candidate with its own alpha."""
-    return account.spent
+    purses = tuple(purse + earned / len(account.purses) for purse in account.purses)
+    return changed(account, purses=purses, settled=account.settled + 1, promoted=account.promoted + 1)
 
 
 def expected_share(account: Account) -> float:
-    """The same as a share of the promotions so far; of none at all it is the share of the first."""
+    """The share of promotions that may be false, at most: each test promotes an equal candidate with its own alpha."""
     return min(account.spent / max(account.promoted, 1), 1.0)

@@ -19,24 +19,24 @@ from itertools import islice
 from ringrift.kernel.settings import Gate
 from ringrift.kernel.value import Value
 
-CAUTION_BLOCKS = 8
-"""Blocks' worth of plain variance added to what was seen: a variance that looks too small by chance promotes by chance.
+_CAUTION_BLOCKS = 8
+"""Blocks' worth of plain variance added to the sample's: one that looks too small by chance promotes by chance.
 
 Chosen by error rates: with 4 more equal candidates pass than alpha says, with 8 fewer (docs/why/promotion.md).
 """
-OVERSHOOT = 0.583
-"""Of a step's deviation: how far a walk with normal steps lies beyond a bound when it has crossed it (Siegmund)."""
-DRAWN_SHARE_MAX = 0.5
-"""Of a bound: no more than this is drawn in, however large the steps are."""
-ELO_MAX = 800.0
-ABOVE = "likelihood ratio above the upper bound"
-BELOW = "likelihood ratio below the lower bound"
-BETWEEN = "likelihood ratio between the bounds"
-CAPPED = "undecided at the most blocks allowed"
+_OVERSHOOT = 0.583
+"""How far a walk with normal steps overshoots a bound, as a share of a step's deviation (Siegmund)."""
+_DRAWN_SHARE_MAX = 0.5
+"""Share of a bound by which it is drawn in at most, however large the steps are."""
+_ELO_MAX = 800.0
+_ABOVE = "likelihood ratio above the upper bound"
+_BELOW = "likelihood ratio below the lower bound"
+_BETWEEN = "likelihood ratio between the bounds"
+_CAPPED = "undecided at the most blocks allowed"
 
 
 class Outcome(Value):
-    """What the test says: *decided* is None while it goes on; *lower* and *upper* are the bounds in force."""
+    """The state of the test: *decided* is None while it goes on; *lower* and *upper* are the bounds in force."""
 
     decided: bool | None
     blocks: int
@@ -61,7 +61,7 @@ def elo(score: float, players: int) -> float:
     Capped, because a score of 0 or 1 says only that it is a lot.
     """
     score = min(max(score, 1e-9), 1 - 1e-9)
-    return max(min(400.0 * math.log10(score * (players - 1) / (1.0 - score)), ELO_MAX), -ELO_MAX)
+    return max(min(400.0 * math.log10(score * (players - 1) / (1.0 - score)), _ELO_MAX), -_ELO_MAX)
 
 
 def bounds(gate: Gate) -> tuple[float, float]:
@@ -69,7 +69,7 @@ def bounds(gate: Gate) -> tuple[float, float]:
     return math.log(gate.beta / (1.0 - gate.alpha)), math.log((1.0 - gate.beta) / gate.alpha)
 
 
-def plain(players: int, *, ranked: bool) -> float:
+def _plain(players: int, *, ranked: bool) -> float:
     """The variance of a block's score if its games were independent and all players equal."""
     one = (players + 1) / (12.0 * (players - 1)) if ranked else (players - 1) / players**2
     return one / players
@@ -82,34 +82,34 @@ def judge(scores: Iterable[float], players: int, gate: Gate, *, ranked: bool = F
     """
     scale = 2 if ranked else players
     s0, s1 = expected(gate.elo_0, scale), expected(gate.elo_1, scale)
-    both, gap, chance = s0 + s1, s1 - s0, plain(players, ranked=ranked)
+    both, gap, chance = s0 + s1, s1 - s0, _plain(players, ranked=ranked)
     lower, upper = bounds(gate)
-    added, blocks_min = CAUTION_BLOCKS * chance, gate.blocks_min
+    added, blocks_min = _CAUTION_BLOCKS * chance, gate.blocks_min
     # Between the bounds drawn in as far as they ever are nothing is decided, and there the walk spends its time.
-    low, high = lower * (1.0 - DRAWN_SHARE_MAX), upper * (1.0 - DRAWN_SHARE_MAX)
+    low, high = lower * (1.0 - _DRAWN_SHARE_MAX), upper * (1.0 - _DRAWN_SHARE_MAX)
     count, total, squares, llr, variance = 0, 0.0, 0.0, 0.0, chance
     for count, score in enumerate(islice(scores, gate.blocks_max), start=1):
         total += score
         squares += score * score
-        seen = squares / count - (total / count) ** 2
+        sample = squares / count - (total / count) ** 2
         # Caution makes it no larger than plain variance, unless the blocks themselves do.
-        variance = min(seen + added / count, max(seen, chance))
+        variance = min(sample + added / count, max(sample, chance))
         llr = gap * (2.0 * total - count * both) / (2.0 * variance)
         if low < llr < high or count < blocks_min:
             continue
         drawn = _drawn(lower, upper, gap / math.sqrt(variance))
         if not drawn[0] < llr < drawn[1]:
-            return _outcome(llr >= drawn[1], count, total, llr, drawn, ABOVE if llr >= drawn[1] else BELOW)
+            return _outcome(llr >= drawn[1], count, total, llr, drawn, _ABOVE if llr >= drawn[1] else _BELOW)
     drawn = _drawn(lower, upper, gap / math.sqrt(variance))
     if count >= gate.blocks_max:
-        return _outcome(False, count, total, llr, drawn, CAPPED)
-    return _outcome(None, count, total, llr, drawn, BETWEEN)
+        return _outcome(False, count, total, llr, drawn, _CAPPED)
+    return _outcome(None, count, total, llr, drawn, _BETWEEN)
 
 
 def _drawn(lower: float, upper: float, step: float) -> tuple[float, float]:
     """The bounds drawn in by the overshoot of a walk whose steps have the deviation *step*."""
-    overshoot = OVERSHOOT * step
-    return lower + min(overshoot, -lower * DRAWN_SHARE_MAX), upper - min(overshoot, upper * DRAWN_SHARE_MAX)
+    overshoot = _OVERSHOOT * step
+    return lower + min(overshoot, -lower * _DRAWN_SHARE_MAX), upper - min(overshoot, upper * _DRAWN_SHARE_MAX)
 
 
 def _outcome(

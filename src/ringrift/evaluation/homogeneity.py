@@ -12,23 +12,23 @@ residual in standard deviations.
 
 import math
 from collections.abc import Collection, Iterable, Sequence
+from operator import add
 
-from ringrift.events.evaluation import Played
-from ringrift.kernel.value import Value
+from ringrift.events.evaluation import Block
+from ringrift.kernel.value import Value, changed
 
 RESIDUAL_MAX = 7.0
 """Beyond it a node is an outlier: by chance alone at most once in 7,000,000,000 looks at a node."""
-EXPECTED_MIN = 5.0
+_EXPECTED_MIN = 5.0
 """Blocks of either side ahead that the others must let expect of a node, and must have themselves."""
-OTHERS_MIN = 2
-"""Other nodes that must have played a match: between two nodes nobody can say which of them is wrong."""
-NODES_MAX = 1000
+_OTHERS_MIN = 2
+"""Other nodes that must have played a match: between two nodes there is no telling which of them is wrong."""
+_NODES_MAX = 1000
 """Nodes that are told apart in one match."""
-EVEN = 1e-9
-DIRECTIONS = 3
+_EVEN = 1e-9
 
 
-class Counts(Value):
+class _OutcomeCounts(Value):
     """Blocks by their outcome for the candidate."""
 
     ahead: int = 0
@@ -37,28 +37,26 @@ class Counts(Value):
 
     @property
     def outcomes(self) -> tuple[int, int, int]:
-        """All three."""
         return self.ahead, self.even, self.behind
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
         return self.ahead + self.even + self.behind
 
-    def with_more(self, more: "Counts") -> "Counts":
-        """These and *more*."""
-        return Counts(ahead=self.ahead + more.ahead, even=self.even + more.even, behind=self.behind + more.behind)
+    def with_more(self, more: "_OutcomeCounts") -> "_OutcomeCounts":
+        ahead, even, behind = map(add, self.outcomes, more.outcomes)
+        return _OutcomeCounts(ahead=ahead, even=even, behind=behind)
 
 
-class Tally(Value):
+class MatchTally(Value):
     """One match: what each node has reported of it."""
 
     match: str
     since: float = 0.0
-    nodes: dict[str, Counts] = {}
+    nodes: dict[str, _OutcomeCounts] = {}
 
 
-class Residual(Value):
+class _Residual(Value):
     """How far a node lies from the others, as if in standard deviations, over so many blocks."""
 
     node: str
@@ -66,64 +64,61 @@ class Residual(Value):
     blocks: int
 
 
-def counted(blocks: Iterable[Played], players: int) -> Counts:
+def count_outcomes(blocks: Iterable[Block], players: int) -> _OutcomeCounts:
     """The outcomes of *blocks*."""
     gains = [sum(block.scores) / len(block.scores) - 1.0 / players for block in blocks]
-    ahead, behind = sum(gain > EVEN for gain in gains), sum(gain < -EVEN for gain in gains)
-    return Counts(ahead=ahead, even=len(gains) - ahead - behind, behind=behind)
+    ahead, behind = sum(gain > _EVEN for gain in gains), sum(gain < -_EVEN for gain in gains)
+    return _OutcomeCounts(ahead=ahead, even=len(gains) - ahead - behind, behind=behind)
 
 
-def reported(tally: Tally, node: str, more: Counts) -> Tally:
+def add_counts(tally: MatchTally, node: str, more: _OutcomeCounts) -> MatchTally:
     """*tally* with what *node* reports; a match knows no more than NODES_MAX nodes."""
-    if node not in tally.nodes and len(tally.nodes) >= NODES_MAX:
+    if node not in tally.nodes and len(tally.nodes) >= _NODES_MAX:
         return tally
-    counts = tally.nodes.get(node, Counts()).with_more(more)
-    return Tally(match=tally.match, since=tally.since, nodes={**tally.nodes, node: counts})
+    counts = tally.nodes.get(node, _OutcomeCounts()).with_more(more)
+    return changed(tally, nodes={**tally.nodes, node: counts})
 
 
-def without(tally: Tally, gone: Collection[str]) -> Tally:
-    """*tally* without what *gone* have reported."""
-    kept = {node: counts for node, counts in tally.nodes.items() if node not in gone}
-    return tally if len(kept) == len(tally.nodes) else Tally(match=tally.match, since=tally.since, nodes=kept)
+def without(tally: MatchTally, nodes: Collection[str]) -> MatchTally:
+    """*tally* without what *nodes* have reported."""
+    rest = {node: counts for node, counts in tally.nodes.items() if node not in nodes}
+    return tally if len(rest) == len(tally.nodes) else changed(tally, nodes=rest)
 
 
-def outliers(tallies: Sequence[Tally], limit: float = RESIDUAL_MAX) -> tuple[Residual, ...]:
+def outliers(tallies: Sequence[MatchTally], limit: float = RESIDUAL_MAX) -> tuple[_Residual, ...]:
     """The nodes beyond *limit*, worst first: each is looked for among those that are left, for one spoils the rest."""
-    found: list[Residual] = []
+    worst: list[_Residual] = []
     for _ in {node for tally in tallies for node in tally.nodes}:
-        left = residuals(tallies)
+        left = _residuals(tallies)
         if not left or left[0].z < limit:
             break
-        found.append(left[0])
+        worst.append(left[0])
         tallies = [without(tally, {left[0].node}) for tally in tallies]
-    return tuple(found)
+    return tuple(worst)
 
 
-def residuals(tallies: Iterable[Tally]) -> tuple[Residual, ...]:
-    """Every node that something can be said about, the worst first."""
+def _residuals(tallies: Iterable[MatchTally]) -> tuple[_Residual, ...]:
+    """Every node with enough blocks to judge it, the worst first."""
     walks: dict[str, _Walk] = {}
     for tally in tallies:
         active = {node: counts for node, counts in tally.nodes.items() if counts.blocks}
-        if len(active) <= OTHERS_MIN:
+        if len(active) <= _OTHERS_MIN:
             continue
-        ahead, even, behind = (sum(column) for column in zip(*(one.outcomes for one in active.values()), strict=True))
+        ahead, even, behind = (
+            sum(column) for column in zip(*(counts.outcomes for counts in active.values()), strict=True)
+        )
         for node, own in active.items():
             others = (ahead - own.ahead, even - own.even, behind - own.behind)
             if _is_telling(own.blocks, others):
                 walks.setdefault(node, _Walk()).take(own, others)
-    found = [Residual(node=node, z=walk.z, blocks=walk.blocks) for node, walk in walks.items()]
-    return tuple(sorted(found, key=lambda one: (-one.z, one.node)))
-
-
-def false_alarms_per_year(looks_per_second: float, limit: float = RESIDUAL_MAX) -> float:
-    """How often, at most, an honest node is taken for an outlier in a year of so many looks at it."""
-    return 2 * DIRECTIONS * math.exp(-limit * limit / 2) * looks_per_second * 365 * 86_400
+    measured = [_Residual(node=node, z=walk.z, blocks=walk.blocks) for node, walk in walks.items()]
+    return tuple(sorted(measured, key=lambda residual: (-residual.z, residual.node)))
 
 
 def _is_telling(blocks: int, others: tuple[int, int, int]) -> bool:
     """Whether both sides are ahead often enough: a share of nothing would make one odd block a certainty."""
     rarer = min(others[0], others[2])
-    return rarer >= EXPECTED_MIN and blocks * rarer >= EXPECTED_MIN * sum(others)
+    return rarer >= _EXPECTED_MIN and blocks * rarer >= _EXPECTED_MIN * sum(others)
 
 
 class _Walk:
@@ -135,7 +130,7 @@ class _Walk:
         self._variance = self._even_variance = 0.0
         self._most = self._even_most = 0.0
 
-    def take(self, own: Counts, others: tuple[int, int, int]) -> None:
+    def take(self, own: _OutcomeCounts, others: tuple[int, int, int]) -> None:
         """One match more."""
         ahead, even, behind = others
         n, pool = own.blocks, ahead + even + behind
@@ -156,8 +151,8 @@ class _Walk:
     def z(self) -> float:
         """The largest of the three."""
         sided = max(abs(self._ahead), abs(self._favourite))
-        return max(_bernstein(sided, self._variance, self._most),
-                   _bernstein(abs(self._even), self._even_variance, self._even_most))  # fmt: skip
+        even = _bernstein(abs(self._even), self._even_variance, self._even_most)
+        return max(_bernstein(sided, self._variance, self._most), even)
 
 
 def _bernstein(deviation: float, variance: float, most: float) -> float:

@@ -1,4 +1,4 @@
-"""Interval: between which bounds a score lies, and so an Elo difference, as pure functions of block means.
+"""Interval: between which bounds a score lies, and so an Elo difference, and how many Elo a line gains in an hour.
 
 The unit is the block: games of one opening hang together, so they count as one observation.  The bounds are those of
 Student's t on the block means, and never narrower than they would be with four prior blocks of a plain coin among them:
@@ -13,9 +13,9 @@ from ringrift.evaluation.gate import elo
 from ringrift.kernel.value import Value
 
 PRIOR_BLOCKS = 4
-"""Blocks' worth of a plain coin's variance that are taken for seen."""
-BLOCKS_MIN = 8
-"""Below it nothing is claimed: the expansion of Student's t is not exact there, and who rests a claim on less errs."""
+"""Blocks' worth of a plain coin's variance that are added."""
+_BLOCKS_MIN = 8
+"""Below it nothing is claimed: the expansion of Student's t is not exact there."""
 _NORMAL = NormalDist()
 
 
@@ -41,14 +41,14 @@ def of_score(means: Sequence[float], players: int, confidence: float) -> Interva
     count, parity = len(means), 1.0 / players
     total = math.fsum(means)
     mean = total / count if count else parity
-    if count < BLOCKS_MIN:
+    if count < _BLOCKS_MIN:
         return Interval(value=mean, lower=0.0, upper=1.0)
-    squares = math.fsum((one - mean) ** 2 for one in means)
+    squares = math.fsum((score - mean) ** 2 for score in means)
     plain = math.sqrt(squares / (count - 1) / count)
     more = count + PRIOR_BLOCKS
     # The prior blocks score parity: what they pull the mean by is what a lopsided few may be wrong by.
     centre = (total + PRIOR_BLOCKS * parity) / more
-    spread = squares + count * (mean - centre) ** 2 + PRIOR_BLOCKS * ((parity - centre) ** 2 + coin(parity, players))
+    spread = squares + count * (mean - centre) ** 2 + PRIOR_BLOCKS * ((parity - centre) ** 2 + _coin(parity, players))
     careful = math.sqrt(spread / (more - 1) / more)
     reach = quantile(confidence, count - 1)
     lower = min(mean - reach * plain, centre - reach * careful)
@@ -56,7 +56,7 @@ def of_score(means: Sequence[float], players: int, confidence: float) -> Interva
     return Interval(value=mean, lower=max(lower, 0.0), upper=min(upper, 1.0))
 
 
-def coin(score: float, players: int) -> float:
+def _coin(score: float, players: int) -> float:
     """The variance of a block mean if every seat were an independent coin that wins with *score*."""
     return score * (1.0 - score) / players
 
@@ -78,6 +78,61 @@ def summed(gains: Iterable[tuple[float, int, int]], confidence: float) -> Interv
         # Laplace's rule keeps a score of 0 or 1 from looking certain.
         inner = (score * blocks + 1.0) / (blocks + 2.0)
         slope = 400.0 / (math.log(10.0) * inner * (1.0 - inner))
-        variance += slope**2 * coin(inner, players) / blocks
+        variance += slope**2 * _coin(inner, players) / blocks
     reach = _NORMAL.inv_cdf((1.0 + confidence) / 2.0) * math.sqrt(variance)
     return Interval(value=total, lower=total - reach, upper=total + reach)
+
+
+_HOUR = 3600.0
+_POINTS_MIN = 3
+"""Two points lie on a line whatever they are: only a third can say that they do not."""
+_POINTS_MAX = 1000
+_ERROR_MIN = 0.1
+"""Standard error, in Elo, that is granted to any rating: a pinned one would otherwise outweigh all others."""
+
+
+class Point(Value):
+    """A rating and when it held, in seconds; the bounds have the same confidence in all points."""
+
+    at: float
+    elo: Interval
+
+
+def velocity(points: Sequence[Point], confidence: float = 0.95) -> Interval | None:
+    """Elo gained in an hour: the slope of the weighted line through the last of *points*; None if they show no line.
+
+    Each counts by the inverse of its variance.  Where they scatter more than their bounds allow, the bounds of the
+    slope grow by as much.  An error that all points share, such as the anchor's, moves the line and not its slope.
+    """
+    last = sorted(points, key=lambda point: (point.at, point.elo.value))[-_POINTS_MAX:]
+    if len(last) < _POINTS_MIN or last[0].at == last[-1].at:
+        return None
+    reach = _NORMAL.inv_cdf((1.0 + confidence) / 2.0)
+    errors = [max((point.elo.upper - point.elo.lower) / (2.0 * reach), _ERROR_MIN) for point in last]
+    weights = [1.0 / error**2 for error in errors]
+    hours = [(point.at - last[0].at) / _HOUR for point in last]
+    total = math.fsum(weights)
+    centre = _weighed(weights, hours) / total
+    level = _weighed(weights, [point.elo.value for point in last]) / total
+    away = [hour - centre for hour in hours]
+    gained = [point.elo.value - level for point in last]
+    spread = _weighed(weights, [by * by for by in away])
+    slope = _weighed(weights, [by * elo for by, elo in zip(away, gained, strict=True)]) / spread
+    freedom = len(last) - 2
+    scatter = _weighed(weights, [(elo - slope * by) ** 2 for by, elo in zip(away, gained, strict=True)]) / freedom
+    # The bounds of the points are trusted as far as they go; only scatter beyond them is an estimate with few degrees.
+    half = max(reach, quantile(confidence, freedom) * math.sqrt(scatter)) / math.sqrt(spread)
+    return Interval(value=slope, lower=slope - half, upper=slope + half)
+
+
+def eta(current: float, pace: Interval | None, target: float) -> float | None:
+    """Seconds until *target* at this *pace*; 0 if it is reached, None if the pace may as well be none or backwards."""
+    if current >= target:
+        return 0.0
+    if pace is None or pace.lower <= 0.0:
+        return None
+    return (target - current) / pace.value * _HOUR
+
+
+def _weighed(weights: Sequence[float], values: Sequence[float]) -> float:
+    return math.fsum(weight * value for weight, value in zip(weights, values, strict=True))

@@ -3,7 +3,10 @@
 Bradley–Terry on pairwise comparisons: in a game of n players, the candidate finished before or after each of n - 1
 opponents.  Under Plackett–Luce, which ranks n players, the chance to finish before one of them is just that of
 Bradley–Terry, so two, three and four players are rated alike.  The comparisons of a block hang together, though, so
-intervals come from the bootstrap over blocks (:mod:`ringrift.evaluation.spread`) and not from the likelihood.
+intervals come from the bootstrap over blocks and not from the likelihood.  It needs no drawing: a replicate is a set of
+blocks drawn anew; linearised, it moves the strengths by one step of Newton's method, inverse × push.  A push is a sum
+over blocks, so its variance over all replicates is known, and with it that of the strengths: inverse × variance ×
+inverse.  That is what endless replicates would say, without their noise.
 
 Nothing is merged, edited or carried over: other weights or other settings are another player, and more blocks mean that
 the same sums are taken over more counts.
@@ -11,22 +14,87 @@ the same sums are taken over more counts.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ringrift.evaluation.interval import PRIOR_BLOCKS, Interval, quantile
 from ringrift.evaluation.solve import Link, odds_of, solve
-from ringrift.evaluation.spread import Shake, variance_between, variances
 from ringrift.evaluation.tally import Meeting, Player, Tally
 from ringrift.kernel.value import Value
 
-ELO_PER_NAT = 173.71779276130073
-"""400 / ln 10."""
-PRIOR_DRAWS = 1
-"""Comparisons that each player is taken to have drawn, shared among all whom it met.
+_LANE_BYTES = 12
+ENTRY_BITS, WEIGHT_BITS = 46, 30
+"""Bits of the largest number of each kind.  Python multiplies by 30 bits fastest; the rest is for sums over players."""
+_PLAYERS_MAX = 1 << (8 * _LANE_BYTES - ENTRY_BITS - WEIGHT_BITS - 4)
 
-So who only won is rated high and not infinitely high; shared, because with many opponents one each would be a lot.
+_Inverse = Sequence[Sequence[float]]
+
+
+class _Shake(Value, gc=False):
+    """By how much the blocks of two players, by place, push them apart over the replicates: the variance of the sum."""
+
+    one: int
+    other: int
+    variance: float
+
+
+def _variances(inverse: _Inverse, shakes: Sequence[_Shake]) -> list[float]:
+    """The variance of each free player's strength.
+
+    A row of the inverse is packed into one whole number, an entry to each lane: then a row times a weight is one
+    multiplication, and every sum is exact.  In floats, entry by entry, this would be most of the work of a rating.
+    """
+    size = len(inverse)
+    assert size <= _PLAYERS_MAX
+    entry = _scale(max((row[place] for place, row in enumerate(inverse)), default=0.0), ENTRY_BITS)
+    weight = _scale(max((each.variance for each in shakes), default=0.0), WEIGHT_BITS)
+    rows = [[round(math.ldexp(value, entry)) for value in row] for row in inverse]
+    packed = [_packed(row) for row in rows]
+    # A pinned player does not move: its lanes are all 0.
+    packed.append(0)
+    pulled = [0] * (size + 1)
+    for each in shakes:
+        one, other = min(each.one, size), min(each.other, size)
+        apart = round(math.ldexp(each.variance, weight)) * (packed[one] - packed[other])
+        pulled[one] += apart
+        pulled[other] -= apart
+    totals = [0] * size
+    for row, lanes in zip(rows, pulled, strict=False):
+        totals = [total + mine * lane for total, mine, lane in zip(totals, row, _unpacked(lanes, size), strict=True)]
+    return [math.ldexp(float(total), -2 * entry - weight) for total in totals]
+
+
+def _scale(largest: float, bits: int) -> int:
+    """By which power of 2 to multiply so that *largest* has so many bits."""
+    return bits - math.frexp(largest)[1]
+
+
+def _packed(values: Sequence[int]) -> int:
+    """Whole numbers as one: each in its lane, those below 0 borrowing from the next."""
+    middle = 1 << (8 * _LANE_BYTES - 1)
+    lanes = b"".join([(value + middle).to_bytes(_LANE_BYTES, "little") for value in values])
+    return int.from_bytes(lanes, "little") - _middles(len(values))
+
+
+def _unpacked(packed: int, count: int) -> list[int]:
+    middle = 1 << (8 * _LANE_BYTES - 1)
+    lanes = (packed + _middles(count)).to_bytes(_LANE_BYTES * count, "little")
+    starts = range(0, _LANE_BYTES * count, _LANE_BYTES)
+    return [int.from_bytes(lanes[start : start + _LANE_BYTES], "little") - middle for start in starts]
+
+
+def _middles(count: int) -> int:
+    return int.from_bytes(((1 << (8 * _LANE_BYTES - 1)).to_bytes(_LANE_BYTES, "little")) * count, "little")
+
+
+_ELO_PER_NAT = 173.71779276130073
+"""400 / ln 10."""
+_PRIOR_DRAWS = 1
+"""Comparisons that each player is taken to have drawn, shared among all its opponents.
+
+So a player that only won is not rated infinitely high; shared, because with many opponents one each would be a lot.
 """
-CONFIDENCE = 0.95
-QUANTILE_DIGITS = 9
+_CONFIDENCE = 0.95
+_QUANTILE_DIGITS = 9
 
 
 class Rating(Value):
@@ -37,11 +105,11 @@ class Rating(Value):
     elo: Interval
     blocks: int
     reference: Player | None
-    """Who of its group stands at 0 instead of an anchor, because no chain of blocks leads to one; None if one does."""
+    """The player of its group that stands at 0 because no chain of blocks leads to an anchor; None if one does."""
 
 
 class Group(Value):
-    """Players that blocks connect, free ones first, and what was found about them."""
+    """Players that blocks connect, free ones first, and the solution for them."""
 
     variant: str
     players: tuple[Player, ...]
@@ -49,11 +117,11 @@ class Group(Value):
     blocks: tuple[int, ...]
     nats: tuple[float, ...]
     inverse: tuple[tuple[float, ...], ...]
-    """Of the information about the free players: how far one block more can still move them."""
-    shakes: tuple[Shake, ...]
+    """Inverse of the information about the free players: how far one more block can still move them."""
+    shakes: tuple[_Shake, ...]
 
 
-class _Score(Value, gc=False):
+class _Score(NamedTuple):
     """The sums over the blocks of a meeting: their number, comparisons, points, and squares and product of these."""
 
     blocks: int
@@ -64,10 +132,10 @@ class _Score(Value, gc=False):
     product: int
 
 
-def rate(tally: Tally, anchors: Mapping[Player, float], confidence: float = CONFIDENCE) -> tuple[Rating, ...]:
+def rate(tally: Tally, anchors: Mapping[Player, float], confidence: float = _CONFIDENCE) -> tuple[Rating, ...]:
     """Everybody in *tally*, by variant and player; *anchors* have the Elo given, in every variant they played in."""
-    found = [each for group in fit(tally, anchors) for each in _ratings(group, confidence)]
-    return tuple(sorted(found, key=lambda each: (each.variant, each.player)))
+    ratings = [each for group in fit(tally, anchors) for each in _ratings(group, confidence)]
+    return tuple(sorted(ratings, key=lambda each: (each.variant, each.player)))
 
 
 def fit(tally: Tally, anchors: Mapping[Player, float]) -> tuple[Group, ...]:
@@ -82,16 +150,8 @@ def fit(tally: Tally, anchors: Mapping[Player, float]) -> tuple[Group, ...]:
     )
 
 
-def difference(group: Group, one: Player, other: Player, confidence: float = CONFIDENCE) -> Interval:
-    """By how much Elo *one* is stronger than *other*, both of *group*, with bounds."""
-    places = [group.players.index(each) for each in (one, other)]
-    variance = variance_between(group.inverse, group.shakes, *places)
-    blocks = min(group.blocks[place] for place in places)
-    return _interval(group.nats[places[0]] - group.nats[places[1]], variance, blocks, confidence)
-
-
 def _ratings(group: Group, confidence: float) -> Iterable[Rating]:
-    spreads = [*variances(group.inverse, group.shakes), *([0.0] * (len(group.players) - len(group.inverse)))]
+    spreads = [*_variances(group.inverse, group.shakes), *([0.0] * (len(group.players) - len(group.inverse)))]
     for player, nats, blocks, variance in zip(group.players, group.nats, group.blocks, spreads, strict=True):
         elo = _interval(nats, variance, blocks, confidence)
         yield Rating(variant=group.variant, player=player, elo=elo, blocks=blocks, reference=group.reference)
@@ -100,8 +160,8 @@ def _ratings(group: Group, confidence: float) -> Iterable[Rating]:
 def _interval(nats: float, variance: float, blocks: int, confidence: float) -> Interval:
     # Student's t by the player's own blocks: however many others played, its own few decide about it.
     # Rounded, since that quantile goes through the C library's logarithm, whose last bit is the machine's.
-    reach = round(quantile(confidence, max(1, blocks - 1)), QUANTILE_DIGITS) * math.sqrt(variance)
-    lower, value, upper = ((nats + by) * ELO_PER_NAT for by in (-reach, 0.0, reach))
+    reach = round(quantile(confidence, max(1, blocks - 1)), _QUANTILE_DIGITS) * math.sqrt(variance)
+    lower, value, upper = ((nats + by) * _ELO_PER_NAT for by in (-reach, 0.0, reach))
     return Interval(value=value, lower=lower, upper=upper)
 
 
@@ -122,7 +182,7 @@ def _connected(meetings: Sequence[Meeting]) -> list[Sequence[Meeting]]:
 
 
 def _top(head: list[int], player: int) -> int:
-    """Who stands for all that *player* is connected with so far."""
+    """The representative of all players that *player* is connected with so far."""
     while head[player] != player:
         head[player] = player = head[head[player]]
     return player
@@ -140,22 +200,17 @@ def _solved(variant: str, meetings: Sequence[Meeting], anchors: Mapping[Player, 
         for each in pair:
             met[each] += 1
             blocks[each] += score.blocks
-    draws = [PRIOR_DRAWS / met[one] + PRIOR_DRAWS / met[other] for one, other in pairs]
+    draws = [_PRIOR_DRAWS / met[one] + _PRIOR_DRAWS / met[other] for one, other in pairs]
     links = [
         Link(one=one, other=other, comparisons=score.comparisons + drawn, won=(score.points + drawn) / 2.0)
         for (one, other), score, drawn in zip(pairs, scores, draws, strict=True)
     ]
     free = len(players) - len(pinned)
-    solution = solve(links, free, [anchors.get(player, 0.0) / ELO_PER_NAT for player in pinned])
-    return Group(
-        variant=variant,
-        players=tuple(players),
-        reference=None if pinned[0] in anchors else pinned[0],
-        blocks=tuple(blocks),
-        nats=solution.nats,
-        inverse=solution.inverse,
-        shakes=_shakes(pairs, scores, draws, odds_of(solution.nats), free),
-    )
+    solution = solve(links, free, [anchors.get(player, 0.0) / _ELO_PER_NAT for player in pinned])
+    shakes = _shakes(pairs, scores, draws, odds_of(solution.nats), free)
+    shared: dict[str, Any] = {"variant": variant, "players": tuple(players), "blocks": tuple(blocks), "shakes": shakes}
+    reference = None if pinned[0] in anchors else pinned[0]
+    return Group(reference=reference, nats=solution.nats, inverse=solution.inverse, **shared)
 
 
 def _players(meetings: Sequence[Meeting]) -> list[Player]:
@@ -171,19 +226,12 @@ def _score(meeting: Meeting) -> _Score:
         comparisons_squared += times * met * met
         points_squared += times * won * won
         product += times * met * won
-    return _Score(
-        blocks=blocks,
-        comparisons=comparisons,
-        points=points,
-        comparisons_squared=comparisons_squared,
-        points_squared=points_squared,
-        product=product,
-    )
+    return _Score(blocks, comparisons, points, comparisons_squared, points_squared, product)
 
 
 def _shakes(
     pairs: Sequence[tuple[int, int]], scores: Sequence[_Score], draws: Sequence[float], odds: Sequence[float], free: int
-) -> tuple[Shake, ...]:
+) -> tuple[_Shake, ...]:
     """The variance over the replicates of what each meeting pushes.
 
     A few equal blocks must not look like certainty, so each meeting has some blocks more of the usual spread: that of
@@ -196,14 +244,14 @@ def _shakes(
     blocks = sum(score.blocks for score in scores)
     scale = math.fsum(coins) * max(1, blocks - free) / blocks
     usual = max(1.0, math.fsum(squares) / scale) if scale else 1.0
-    found = []
+    shakes = []
     for (one, other), score, drawn, chance, square, coin in zip(
         pairs, scores, draws, chances, squares, coins, strict=True
     ):
         spread = (square + PRIOR_BLOCKS * usual * coin / score.blocks) * score.blocks / (score.blocks + PRIOR_BLOCKS)
         spread += drawn * (chance * chance + (1.0 - chance) ** 2) / 2.0
-        found.append(Shake(one=one, other=other, variance=spread))
-    return tuple(found)
+        shakes.append(_Shake(one=one, other=other, variance=spread))
+    return tuple(shakes)
 
 
 def _squares(score: _Score, chance: float) -> float:

@@ -13,22 +13,22 @@ from operator import mul
 
 from ringrift.kernel.value import Value
 
-SWEEPS = 5
+_SWEEPS = 5
 """Cheap steps from the fixed start before the first factor; where everybody met everybody, they end nearby."""
-STEPS_MAX = 200
+_STEPS_MAX = 200
 """Steps of Newton's method: a dozen suffice; results as lopsided as whole numbers allow need more."""
-NEAR = 0.02
+_NEAR = 0.02
 """Below this step, in nats (3.5 Elo), the factor is kept: the information changes by no more than 4 % any more."""
-SHRINK = 0.5
+_SHRINK = 0.5
 """A step longer than this share of the one before asks for a new factor all the same."""
-CLOSE = 1e-10
+_CLOSE = 1e-10
 """The step, in nats, after which nothing is left to gain: a fifty-millionth of an Elo."""
-DIGITS = 20
-PIVOT_MIN = 1e-14
-NATS_MAX = 650.0
+_DIGITS = 20
+_PIVOT_MIN = 1e-14
+_NATS_MAX = 650.0
 """Strengths end here, a hundred thousand Elo from 0, so that odds times comparisons stay numbers."""
 
-Rows = list[list[float]]
+_Rows = list[list[float]]
 
 
 class Link(Value, gc=False):
@@ -40,7 +40,7 @@ class Link(Value, gc=False):
     won: float
 
 
-class Solution(Value):
+class _Solution(Value):
     """Strengths in nats, and the inverse of the information about the free players, who are the first ones."""
 
     nats: tuple[float, ...]
@@ -49,7 +49,7 @@ class Solution(Value):
 
 
 class _Side(Value):
-    """What one free player has to go by: whom it met, how often, and how often each of the two won."""
+    """The meetings of one free player: opponents, how often they met, and how often each of the two won."""
 
     others: list[int]
     comparisons: list[float]
@@ -57,33 +57,33 @@ class _Side(Value):
     lost: list[float]
 
 
-def solve(links: Sequence[Link], free: int, pinned: Sequence[float]) -> Solution:
+def solve(links: Sequence[Link], free: int, pinned: Sequence[float]) -> _Solution:
     """The Bradley–Terry strengths of *free* players; those of the *pinned* ones, who follow them, are given.
 
     Newton's method on a concave likelihood.  Of a step that moves two who met by x nats against each other, a share of
     1 / (1 + x / 2) is taken, which never overshoots: the curvature of a logistic grows at most with the exponential of
-    the way.  Every player must have met somebody, and have won and lost a part of its comparisons.
+    the way.  Every player must have met another player, and have won and lost a part of its comparisons.
     """
-    order = narrow(links, free)
+    order = _narrow(links, free)
     sides = _sides(links, free + len(pinned), [*order, *range(free, free + len(pinned))])
-    context = Context(prec=DIGITS)
+    context = Context(prec=_DIGITS)
     nats = _swept(sides, free, pinned, context)
-    factor, columns, step = Rows(), Rows(), 0
+    factor, columns, step = _Rows(), _Rows(), 0
     largest = before = math.inf
     still, totals = [0.0] * len(pinned), [math.fsum(side.won) for side in sides[:free]]
-    while largest >= CLOSE and step < STEPS_MAX:
+    while largest >= _CLOSE and step < _STEPS_MAX:
         odds = [_exp(each, context) for each in nats]
-        if largest >= NEAR or largest > SHRINK * before:
-            factor = factored(_triangle(sides[:free], odds))
+        if largest >= _NEAR or largest > _SHRINK * before:
+            factor = _factored(_triangle(sides[:free], odds))
             columns = _transposed(factor)
-        move = substituted(factor, columns, _push(sides, totals, odds))
+        move = _substituted(factor, columns, _push(sides, totals, odds))
         before, largest, step = largest, max(map(abs, move), default=0.0), step + 1
-        share = 1.0 / (1.0 + _apart(sides, [*move, *still]) / 2.0) if largest >= NEAR else 1.0
+        share = 1.0 / (1.0 + _apart(sides, [*move, *still]) / 2.0) if largest >= _NEAR else 1.0
         reached = [now + share * by for now, by in zip(nats, move, strict=False)]
-        nats = [*(min(max(each, -NATS_MAX), NATS_MAX) for each in reached), *pinned]
+        nats = [*(min(max(each, -_NATS_MAX), _NATS_MAX) for each in reached), *pinned]
     rank = _ranks(order)
-    inverse = inverted(factor)
-    return Solution(
+    inverse = _inverted(factor)
+    return _Solution(
         nats=(*(nats[rank[place]] for place in range(free)), *pinned),
         inverse=tuple(tuple([inverse[rank[one]][other] for other in rank]) for one in range(free)),
         steps=step,
@@ -92,7 +92,7 @@ def solve(links: Sequence[Link], free: int, pinned: Sequence[float]) -> Solution
 
 def odds_of(nats: Sequence[float]) -> list[float]:
     """Strengths as odds: the chance that one finishes before another is its odds' share of both."""
-    context = Context(prec=DIGITS)
+    context = Context(prec=_DIGITS)
     return [_exp(each, context) for each in nats]
 
 
@@ -100,7 +100,7 @@ def _exp(nats: float, context: Context) -> float:
     return float(context.exp(Decimal(nats)))
 
 
-def narrow(links: Sequence[Link], free: int) -> list[int]:
+def _narrow(links: Sequence[Link], free: int) -> list[int]:
     """The free players in an order that puts who met near each other, after Cuthill and McKee: the factor stays thin.
 
     Matches are mostly chains, of champions with the candidates that each of them met.
@@ -113,16 +113,16 @@ def narrow(links: Sequence[Link], free: int) -> list[int]:
     few = sorted(range(free), key=lambda place: (len(met[place]), place))
     rank = _ranks(few)
     order: list[int] = []
-    seen = [False] * free
+    visited = [False] * free
     for start in few:
-        waiting = deque([] if seen[start] else [start])
-        seen[start] = True
+        waiting = deque([] if visited[start] else [start])
+        visited[start] = True
         while waiting:
             place = waiting.popleft()
             order.append(place)
             for other in sorted(met[place], key=rank.__getitem__):
-                if not seen[other]:
-                    seen[other] = True
+                if not visited[other]:
+                    visited[other] = True
                     waiting.append(other)
     return order[::-1]
 
@@ -155,8 +155,8 @@ def _swept(sides: Sequence[_Side], free: int, pinned: Sequence[float], context: 
     """
     moving = free + 1 if len(pinned) == 1 else free
     odds = [1.0] * free + [_exp(each, context) for each in pinned]
-    lowest, highest = _exp(-NATS_MAX, context), _exp(NATS_MAX, context)
-    for _ in range(SWEEPS):
+    lowest, highest = _exp(-_NATS_MAX, context), _exp(_NATS_MAX, context)
+    for _ in range(_SWEEPS):
         for place, side in enumerate(sides[:moving]):
             mine = odds[place]
             theirs = [odds[other] for other in side.others]
@@ -170,12 +170,12 @@ def _swept(sides: Sequence[_Side], free: int, pinned: Sequence[float], context: 
 
 def _push(sides: Sequence[_Side], totals: Sequence[float], odds: Sequence[float]) -> list[float]:
     """By how much each free player has won more, *totals* in all, than its odds say."""
-    found = []
+    pushes = []
     for mine, side, total in zip(odds, sides, totals, strict=False):
         theirs = [odds[other] for other in side.others]
         expected = [met * mine / (mine + each) for met, each in zip(side.comparisons, theirs, strict=True)]
-        found.append(total - math.fsum(expected))
-    return found
+        pushes.append(total - math.fsum(expected))
+    return pushes
 
 
 def _apart(sides: Sequence[_Side], move: Sequence[float]) -> float:
@@ -183,7 +183,7 @@ def _apart(sides: Sequence[_Side], move: Sequence[float]) -> float:
     return max([abs(mine - move[other]) for mine, side in zip(move, sides, strict=True) for other in side.others])
 
 
-def _triangle(sides: Sequence[_Side], odds: Sequence[float]) -> Rows:
+def _triangle(sides: Sequence[_Side], odds: Sequence[float]) -> _Rows:
     """The lower triangle of the information, minus the second derivative; rows begin at their first entry."""
     rows = []
     for place, side in enumerate(sides):
@@ -203,45 +203,44 @@ def _triangle(sides: Sequence[_Side], odds: Sequence[float]) -> Rows:
     return rows
 
 
-def factored(lower: Rows) -> Rows:
+def _factored(lower: _Rows) -> _Rows:
     """Cholesky's factor of the positive matrix with this lower triangle; rows begin at their first entry."""
-    factor: Rows = []
-    for place, given in enumerate(lower):
-        first = place + 1 - len(given)
+    factor: _Rows = []
+    for place, entries in enumerate(lower):
+        first = place + 1 - len(entries)
         row: list[float] = []
-        for column, value in enumerate(given[:-1], start=first):
+        for column, value in enumerate(entries[:-1], start=first):
             above = factor[column]
             ahead = first - (column + 1 - len(above))
             # Only what both rows have counts: the one that begins further left waits for the other.
             pairs = map(mul, row, above[ahead:]) if ahead >= 0 else map(mul, row[-ahead:], above)
             row.append((value - math.fsum(pairs)) / above[-1])
         # Rounding may leave less than nothing where the others say nearly everything about a player.
-        row.append(math.sqrt(max(given[-1] - math.fsum(map(mul, row, row)), given[-1] * PIVOT_MIN)))
+        row.append(math.sqrt(max(entries[-1] - math.fsum(map(mul, row, row)), entries[-1] * _PIVOT_MIN)))
         factor.append(row)
     return factor
 
 
-def substituted(factor: Rows, columns: Rows, push: Sequence[float]) -> list[float]:
-    """What the matrix behind *factor*, with its *columns* from the last row up, turns into *push*."""
+def _substituted(factor: _Rows, columns: _Rows, push: Sequence[float]) -> list[float]:
+    """Solve the matrix behind *factor*, with its *columns* from the last row up, for *push*."""
     half: list[float] = []
     for place, (row, value) in enumerate(zip(factor, push, strict=True)):
         half.append((value - math.fsum(map(mul, row, half[place + 1 - len(row) :]))) / row[-1])
-    found: list[float] = []
+    values: list[float] = []
     for column, value in zip(reversed(columns), reversed(half), strict=True):
-        found.append((value - math.fsum(map(mul, column, found))) / column[-1])
-    return found[::-1]
+        values.append((value - math.fsum(map(mul, column, values))) / column[-1])
+    return values[::-1]
 
 
-def _transposed(factor: Rows) -> Rows:
+def _transposed(factor: _Rows) -> _Rows:
     """The columns of *factor*, each from the last row up to its diagonal."""
     size = len(factor)
     full = [[0.0] * (place + 1 - len(row)) + row for place, row in enumerate(factor)]
     return [[row[column] for row in full[size - 1 : column - 1 if column else None : -1]] for column in range(size)]
 
 
-def inverted(factor: Rows) -> tuple[tuple[float, ...], ...]:
-    """The inverse of the matrix behind *factor*, whole."""
-    halves: Rows = []
+def _inverted(factor: _Rows) -> tuple[tuple[float, ...], ...]:
+    halves: _Rows = []
     for start in range(len(factor)):
         half = [1.0 / factor[start][-1]]
         for place, row in enumerate(factor[start + 1 :], start=start + 1):
@@ -250,7 +249,7 @@ def inverted(factor: Rows) -> tuple[tuple[float, ...], ...]:
             half.append(-math.fsum(pairs) / row[-1])
         # From the last row up, so that the product of two of them ends where the shorter one does.
         halves.append(half[::-1])
-    whole: Rows = [[] for _ in factor]
+    whole: _Rows = [[] for _ in factor]
     for place, half in enumerate(halves):
         column = [math.fsum(map(mul, half, other)) for other in halves[: place + 1]]
         whole[place][:] = column

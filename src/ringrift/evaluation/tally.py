@@ -9,18 +9,18 @@ from collections.abc import Iterable, Sequence
 from ringrift.kernel.errors import Unranked
 from ringrift.kernel.value import Value
 
-SLACK = 1e-6
+_SLACK = 1e-6
 """How far a score may be from a whole number of half wins: sums of floats, no more."""
 
 
 class Player(Value, order=True, gc=False):
-    """Who is rated: weights (a model's hash, a baseline's name) and how they searched; other settings, other player."""
+    """A rated player: weights (a model's hash, a baseline's name) and search settings; other settings, other player."""
 
     weights: str
     settings: str
 
 
-class Observed(Value, gc=False):
+class BlockScore(Value, gc=False):
     """One block: *one* got so many *points*, half wins, in so many *comparisons* with *other*; two points to each."""
 
     variant: str
@@ -45,24 +45,30 @@ class Tally(Value):
     meetings: tuple[Meeting, ...] = ()
 
 
-def observed(variant: str, one: Player, other: Player, scores: Sequence[float]) -> Observed:
+_Players = tuple[str, Player, Player]
+"""Variant and the two of a meeting, in order."""
+_Outcomes = dict[tuple[int, int], int]
+"""(comparisons, points) → blocks."""
+
+
+def score_block(variant: str, one: Player, other: Player, scores: Sequence[float]) -> BlockScore:
     """The block in which *one* got these rank *scores*, seat by seat, while *other* held all other seats."""
     opponents = len(scores) - 1
     halves = [2.0 * score * opponents for score in scores]
-    if opponents < 1 or not all(abs(each - round(each)) < SLACK and 0.0 <= score <= 1.0
-                                for each, score in zip(halves, scores, strict=True)):  # fmt: skip
+    whole = all(abs(half - round(half)) < _SLACK for half in halves)
+    if opponents < 1 or not whole or not all(0.0 <= score <= 1.0 for score in scores):
         raise Unranked(scores)
     points = sum(round(each) for each in halves)
-    return Observed(variant=variant, one=one, other=other, points=points, comparisons=len(scores) * opponents)
+    return BlockScore(variant=variant, one=one, other=other, points=points, comparisons=len(scores) * opponents)
 
 
-def add(tally: Tally, blocks: Iterable[Observed]) -> Tally:
+def add(tally: Tally, blocks: Iterable[BlockScore]) -> Tally:
     """*tally* and *blocks*, in any order.
 
     Each block must come once: the caller keeps blocks as records by variant, players and number, and hands on those
     that were not there before.  A block of a player against itself says nothing and is left out.
     """
-    fresh: dict[tuple[str, Player, Player], dict[tuple[int, int], int]] = {}
+    fresh: dict[_Players, _Outcomes] = {}
     for block in blocks:
         one, other, points = block.one, block.other, block.points
         if one == other:
@@ -70,13 +76,26 @@ def add(tally: Tally, blocks: Iterable[Observed]) -> Tally:
         if other < one:
             one, other, points = other, one, 2 * block.comparisons - points
         counts = fresh.setdefault((block.variant, one, other), {})
-        outcome = (block.comparisons, points)
-        counts[outcome] = counts.get(outcome, 0) + 1
-    known = {(each.variant, each.one, each.other): each for each in tally.meetings}
+        counts[block.comparisons, points] = counts.get((block.comparisons, points), 0) + 1
+    # Most meetings have no new block and stay as they are.
+    meetings = {(meeting.variant, meeting.one, meeting.other): meeting for meeting in tally.meetings}
     for key, counts in fresh.items():
-        if key in known:
-            for comparisons, points, times in known[key].outcomes:
-                counts[comparisons, points] = counts.get((comparisons, points), 0) + times
-        outcomes = tuple(sorted((*outcome, times) for outcome, times in counts.items()))
-        known[key] = Meeting(variant=key[0], one=key[1], other=key[2], outcomes=outcomes)
-    return Tally(meetings=tuple(known[key] for key in sorted(known)))
+        for comparisons, points, times in meetings[key].outcomes if key in meetings else ():
+            counts[comparisons, points] = counts.get((comparisons, points), 0) + times
+        meetings[key] = _meeting(key, counts)
+    return Tally(meetings=tuple(meetings[key] for key in sorted(meetings)))
+
+
+def sum_meetings(meetings: Iterable[Meeting]) -> Tally:
+    """The tally of all *meetings*, of which several may be of the same two players."""
+    sums: dict[_Players, _Outcomes] = {}
+    for meeting in meetings:
+        counts = sums.setdefault((meeting.variant, meeting.one, meeting.other), {})
+        for comparisons, points, times in meeting.outcomes:
+            counts[comparisons, points] = counts.get((comparisons, points), 0) + times
+    return Tally(meetings=tuple(_meeting(key, sums[key]) for key in sorted(sums)))
+
+
+def _meeting(key: _Players, counts: _Outcomes) -> Meeting:
+    outcomes = tuple(sorted((*outcome, times) for outcome, times in counts.items()))
+    return Meeting(variant=key[0], one=key[1], other=key[2], outcomes=outcomes)

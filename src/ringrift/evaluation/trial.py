@@ -14,21 +14,21 @@ from enum import StrEnum
 from itertools import chain, islice, repeat
 from random import Random
 
-from ringrift.evaluation.budget import begin, opened, settle
+from ringrift.evaluation.budget import begin, open_account, settle
 from ringrift.evaluation.gate import expected, judge
 from ringrift.kernel.settings import Budget, Gate
 from ringrift.kernel.value import Value
 
-DRAWS = 1 << 16
+_DRAWS = 1 << 16
 """Entries of a table, so that two random bytes choose one."""
-CHUNK = 256
+_CHUNK = 256
 """Draws made at a time."""
-OPENINGS = 64
-SHAPE = 4.0
-"""Of the gamma distribution of a game's duration: a deviation of half its mean."""
-STEPS = 40
+_OPENINGS = 64
+_SHAPE = 4.0
+"""Shape of the gamma distribution of a game's duration: a deviation of half its mean."""
+_STEPS = 40
 """Halvings in the search for a strength: the rest is below what a float holds."""
-REACH_ELO = 2000.0
+_REACH_ELO = 2000.0
 
 
 class Order(StrEnum):
@@ -39,12 +39,12 @@ class Order(StrEnum):
 
 
 class Contest(Value):
-    """Who plays: the candidate is *elo* stronger than its equal opponents, as its score over all openings says."""
+    """The players: the candidate is *elo* stronger than its equal opponents, by its score over all openings."""
 
     elo: float
     players: int = 2
     seat_elo: float = 40.0
-    """What the first seat is worth more than the last."""
+    """Elo by which the first seat is better than the last."""
     opening_elo: float = 60.0
     """Deviation of what an opening is worth to a seat."""
     rotated: bool = True
@@ -73,7 +73,7 @@ class Trial(Value):
 
 
 class Rates(Value):
-    """What many trials say."""
+    """The summary of many trials."""
 
     trials: int
     promoted: float
@@ -85,7 +85,7 @@ class Rates(Value):
 
 
 class Season(Value):
-    """What came of all candidate tests of a simulated run."""
+    """The outcome of all candidate tests of a simulated run."""
 
     tests: int
     stronger: int
@@ -97,34 +97,34 @@ class Season(Value):
 
     @property
     def false_share(self) -> float:
-        """Of the promotions; 0 if there was none."""
+        """Share of the promotions that are false; 0 if there was none."""
         return self.false / max(self.promoted, 1)
 
 
 def outcomes(contest: Contest, rng: Random) -> tuple[float, ...]:
-    """The table of *contest*: :data:`DRAWS` scores, each as often as it is likely."""
+    """The table of *contest*: :data:`_DRAWS` scores, each as often as it is likely."""
     seats = range(contest.players)
     slope = [contest.seat_elo * (0.5 - seat / (contest.players - 1)) for seat in seats]
-    tables = [[seat + rng.gauss(0.0, contest.opening_elo) for seat in slope] for _ in range(OPENINGS)]
+    tables = [[seat + rng.gauss(0.0, contest.opening_elo) for seat in slope] for _ in range(_OPENINGS)]
     strength = _strength(contest, tables)
     likely = [0.0] * (contest.games * (contest.players - 1) + 1)
     for table in tables:
         places = [_places(strength, table, seat) for seat in seats]
         for units, chance in enumerate(_rotated(places) if contest.rotated else _single(places)):
-            likely[units] += chance / OPENINGS
-    return _drawn(likely)
+            likely[units] += chance / _OPENINGS
+    return _table(likely)
 
 
 def _strength(contest: Contest, tables: Sequence[Sequence[float]]) -> float:
     """How strong the candidate must be so that its rank score over all *tables* and seats is that of *contest.elo*."""
-    wanted, low, high = expected(contest.elo, 2), -REACH_ELO, REACH_ELO
+    target, low, high = expected(contest.elo, 2), -_REACH_ELO, _REACH_ELO
     gaps = [mine - other for table in tables for mine in table for other in table]
     # A seat meets every seat but itself, which is the gap of 0 that each seat has with itself.
-    pairs, selves = len(gaps), OPENINGS * contest.players
-    for _ in range(STEPS):
+    pairs, selves = len(gaps), _OPENINGS * contest.players
+    for _ in range(_STEPS):
         middle = (low + high) / 2.0
         score = math.fsum(expected(middle + gap, 2) for gap in gaps) - selves * expected(middle, 2)
-        low, high = (middle, high) if score / (pairs - selves) < wanted else (low, middle)
+        low, high = (middle, high) if score / (pairs - selves) < target else (low, middle)
     return low
 
 
@@ -164,30 +164,29 @@ def _single(places: Sequence[Sequence[float]]) -> list[float]:
     return [1.0 - won, *[0.0] * (len(places) - 2), won]
 
 
-def _drawn(likely: Sequence[float]) -> tuple[float, ...]:
+def _table(likely: Sequence[float]) -> tuple[float, ...]:
     """A table of scores from the chances of 0, 1, 2 … points."""
     table: list[float] = []
     total = 0.0
     for points, chance in enumerate(likely):
         total += chance
-        table += [points / (len(likely) - 1)] * (round(total * DRAWS) - len(table))
-    assert len(table) == DRAWS
+        table += [points / (len(likely) - 1)] * (round(total * _DRAWS) - len(table))
+    assert len(table) == _DRAWS
     return tuple(table)
 
 
-def drawn(table: Sequence[float], rng: Random) -> Iterator[float]:
-    """Entries of *table* by chance, without end."""
+def _drawn(table: Sequence[float], rng: Random) -> Iterator[float]:
     choose = table.__getitem__
-    return chain.from_iterable(map(choose, memoryview(rng.randbytes(2 * CHUNK)).cast("H")) for _ in repeat(None))
+    return chain.from_iterable(map(choose, memoryview(rng.randbytes(2 * _CHUNK)).cast("H")) for _ in repeat(None))
 
 
-def paces(games: int, rng: Random) -> tuple[float, ...]:
+def _paces(games: int, rng: Random) -> tuple[float, ...]:
     """A table of durations of *games* games that take 1 together on average."""
-    shape = SHAPE * games
-    return tuple(rng.gammavariate(shape, 1.0 / shape) for _ in range(DRAWS))
+    shape = _SHAPE * games
+    return tuple(rng.gammavariate(shape, 1.0 / shape) for _ in range(_DRAWS))
 
 
-class Flight:
+class _Flight:
     """Blocks on their way: iterating tells them in order of arrival, each with its number."""
 
     def __init__(self, scores: Iterator[float], paces: Iterator[float], fleet: Fleet) -> None:
@@ -203,19 +202,18 @@ class Flight:
         return next(self._paces) * (1.0 + self._slower * (1.0 - score))
 
     def __iter__(self) -> Iterator[tuple[int, float]]:
-        heap, paces, slower = self._heap, self._paces, self._slower
+        heap = self._heap
         for score in self._scores:
             now, number, come = heap[0]
             yield number, come
-            lasts = next(paces) * (1.0 + slower * (1.0 - score))
-            heapq.heapreplace(heap, (now + lasts, self.dispatched, score))
+            heapq.heapreplace(heap, (now + self._lasts(score), self.dispatched, score))
             self.dispatched += 1
         while heap:
             _, number, come = heapq.heappop(heap)
             yield number, come
 
 
-def in_turn(arriving: Iterable[tuple[int, float]]) -> Iterator[float]:
+def _in_turn(arriving: Iterable[tuple[int, float]]) -> Iterator[float]:
     """Scores in dispatch order, each as soon as all before it have come."""
     waiting: dict[int, float] = {}
     turn = 0
@@ -229,36 +227,40 @@ def in_turn(arriving: Iterable[tuple[int, float]]) -> Iterator[float]:
 def trials(contest: Contest, gate: Gate, fleet: Fleet, rng: Random) -> Iterator[Trial]:
     """Matches of *contest* under *gate* on *fleet*, without end."""
     table = outcomes(contest, rng)
-    lasting = drawn(paces(contest.games, rng), rng)
+    lasting = _drawn(_paces(contest.games, rng), rng)
     while True:
-        flight = Flight(islice(drawn(table, rng), gate.blocks_max), lasting, fleet)
-        coming = in_turn(flight) if fleet.order is Order.DISPATCH else (score for _, score in flight)
-        said = judge(coming, contest.players, gate, ranked=contest.rotated)
-        assert said.decided is not None
-        yield Trial(promoted=said.decided, blocks=said.blocks, surplus=flight.dispatched - said.blocks)
+        flight = _Flight(islice(_drawn(table, rng), gate.blocks_max), lasting, fleet)
+        coming = _in_turn(flight) if fleet.order is Order.DISPATCH else (score for _, score in flight)
+        outcome = judge(coming, contest.players, gate, ranked=contest.rotated)
+        assert outcome.decided is not None
+        surplus = flight.dispatched - outcome.blocks
+        yield Trial(promoted=outcome.decided, blocks=outcome.blocks, surplus=surplus)
 
 
-def rates(told: Iterable[Trial], contest: Contest) -> Rates:
-    """What the trials *told* of *contest* say together."""
-    count = promoted = blocks = surplus = 0
-    for trial in told:
-        count += 1
-        promoted += trial.promoted
-        blocks += trial.blocks
-        surplus += trial.surplus
-    games = contest.games / max(count, 1)
-    return Rates(trials=count, promoted=promoted / max(count, 1), games=blocks * games, surplus=surplus * games)
+def rates(trials: Iterable[Trial], contest: Contest) -> Rates:
+    """The mean over *trials* of *contest*."""
+    rows = [(trial.promoted, trial.blocks, trial.surplus) for trial in trials]
+    promoted, blocks, surplus = (sum(column) / len(rows) for column in zip(*rows, strict=True)) if rows else (0, 0, 0)
+    games = contest.games
+    return Rates(trials=len(rows), promoted=promoted, games=blocks * games, surplus=surplus * games)
 
 
 def season(
-    tables: tuple[Sequence[float], Sequence[float]], gate: Gate, *, players: int, tests: int, null: float,
-    budget: Budget | None, open_max: int, rng: Random,
-) -> Season:  # fmt: skip
+    tables: tuple[Sequence[float], Sequence[float]],
+    gate: Gate,
+    *,
+    players: int,
+    tests: int,
+    null: float,
+    budget: Budget | None,
+    open_max: int,
+    rng: Random,
+) -> Season:
     """A run of *tests* candidate tests, up to *open_max* at once, of candidates that are equal with the chance *null*.
 
     *tables* are those of equal and of stronger candidates.  Without a budget each test has the gate's own alpha.
     """
-    account = opened(budget) if budget else None
+    account = open_account(budget) if budget else None
     running: list[tuple[int, int, bool]] = []
     now = stronger = promoted = false = blocks = 0
     for number in range(tests):
@@ -267,10 +269,10 @@ def season(
             account = settle(account, budget, promoted=passed) if account and budget else None
         is_stronger = rng.random() >= null
         account, own = begin(account, gate) if account else (None, gate)
-        said = judge(drawn(tables[is_stronger], rng), players, own, ranked=True)
-        heapq.heappush(running, (now + said.blocks, number, said.decided is True))
+        outcome = judge(_drawn(tables[is_stronger], rng), players, own, ranked=True)
+        heapq.heappush(running, (now + outcome.blocks, number, outcome.decided is True))
         stronger += is_stronger
-        promoted += said.decided is True
-        false += said.decided is True and not is_stronger
-        blocks += said.blocks
+        promoted += outcome.decided is True
+        false += outcome.decided is True and not is_stronger
+        blocks += outcome.blocks
     return Season(tests=tests, stronger=stronger, promoted=promoted, false=false, blocks=blocks)

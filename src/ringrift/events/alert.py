@@ -1,20 +1,19 @@
-"""What needs a person's eye, and what no longer does."""
+"""Events about alerts: conditions that need a person's attention."""
 
 from ringrift.events.base import Event
 
 
 class Raised(Event, tag="alert.raised"):
-    """Something is wrong and stays open until it is cleared.  The same kind and subject again is the same alert."""
+    """A condition needs attention and stays open until it is cleared.  Kind and subject identify the alert."""
 
     kind: str
     subject: str = ""
-    level: str = "warning"
-    """info, minor, warning, severe or critical."""
+    level: str = "warning"  #: info, minor, warning, severe or critical.
     detail: str = ""
 
 
 class Cleared(Event, tag="alert.cleared"):
-    """What was wrong is right again."""
+    """The condition of an alert is over."""
 
     kind: str
     subject: str = ""

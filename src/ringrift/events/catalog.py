@@ -1,116 +1,44 @@
-"""The catalog: every event there is, and the way between an event and its bytes."""
+"""The catalog: every event class, and the conversion between an event and its bytes."""
 
+import importlib
+import pkgutil
 import re
+from collections.abc import Iterator
 
 import msgspec
 
-from ringrift.events import (
-    alert,
-    cluster,
-    custom,
-    daemon,
-    data,
-    edge,
-    evaluation,
-    health,
-    letter,
-    model,
-    node,
-    pipeline,
-    reader,
-    selfplay,
-    training,
-    work,
-)
+from ringrift import events
+from ringrift.events import edge
 from ringrift.events.base import Event, Unknown
 from ringrift.kernel.errors import InvalidPayload, TooLarge
-from ringrift.kernel.ids import check_name
 
-EVENTS: tuple[type[Event], ...] = (
-    pipeline.Opened,
-    pipeline.Moved,
-    pipeline.Requested,
-    pipeline.Overdue,
-    selfplay.BatchFinished,
-    data.Synced,
-    data.Lost,
-    data.Corrupted,
-    data.Exported,
-    training.Finished,
-    evaluation.BlocksPlayed,
-    evaluation.Tried,
-    evaluation.Finished,
-    evaluation.Reviewed,
-    evaluation.Rated,
-    evaluation.VelocityChanged,
-    evaluation.Plateaued,
-    model.Verified,
-    model.Imported,
-    model.Promoted,
-    model.Rejected,
-    model.RolledBack,
-    model.Distributed,
-    work.Enqueued,
-    work.Started,
-    work.Progressed,
-    work.Finished,
-    work.Failed,
-    work.Buried,
-    work.Rescued,
-    work.PressureChanged,
-    node.Joined,
-    node.Left,
-    node.Lost,
-    node.Recovered,
-    node.CanaryPlayed,
-    node.Quarantined,
-    node.Released,
-    cluster.RoleTaken,
-    daemon.Started,
-    daemon.Stopped,
-    daemon.Failed,
-    daemon.Cleared,
-    daemon.Ordered,
-    daemon.Obeyed,
-    health.Changed,
-    letter.Changed,
-    reader.Lapsed,
-    reader.Forgotten,
-    alert.Raised,
-    alert.Cleared,
-    custom.Said,
-)
+_WITHOUT_EVENTS = ("base", "catalog", "edge", "schema")
 
-# Said for people: shown by `ringrift status`, `ringrift events` and the live view of `ringrift run`; no part of ours
-# reacts to them.
-FOR_PEOPLE: frozenset[type[Event]] = frozenset({
-    cluster.RoleTaken, custom.Said, daemon.Obeyed, evaluation.Tried, evaluation.VelocityChanged, model.Imported,
-    model.Rejected, work.Enqueued, work.Rescued,
-})  # fmt: skip
 
-# What the loop acts on or what decisions rest on.  It counts only from work under a lease and from the loop itself:
-# whoever says it from outside, by name, is heard by those who listen to that name and moves nothing.
-EVIDENCE: frozenset[type[Event]] = frozenset({
-    selfplay.BatchFinished, data.Synced, data.Lost, data.Exported, training.Finished, evaluation.BlocksPlayed,
-    evaluation.Finished, evaluation.Reviewed, evaluation.Rated, model.Verified, model.Imported, model.Promoted,
-    model.Rejected, model.RolledBack, model.Distributed, work.Buried,
-    work.PressureChanged, pipeline.Moved, node.CanaryPlayed, node.Quarantined, node.Released,
-})  # fmt: skip
+def _collect() -> Iterator[type[Event]]:
+    """Every event class declared in a module of this package, by module and in the order of declaration."""
+    for module in pkgutil.iter_modules(events.__path__):
+        if module.name not in _WITHOUT_EVENTS:
+            name = f"{events.__name__}.{module.name}"
+            for value in vars(importlib.import_module(name)).values():
+                if isinstance(value, type) and issubclass(value, Event) and value.__module__ == name:
+                    yield value
 
-_BY_NAME = {event.name(): event for event in EVENTS}
-_DECODERS = {name: msgspec.json.Decoder(event) for name, event in _BY_NAME.items()}
+
+EVENTS = tuple(_collect())
+FOR_PEOPLE = frozenset(event for event in EVENTS if event.FOR_PEOPLE)
+EVIDENCE = frozenset(event for event in EVENTS if event.EVIDENCE)
+MEMORY_NAMES = frozenset(event.name() for event in EVENTS if event.SCOPE == "memory")
+
+BY_NAME = {event.name(): event for event in EVENTS}
+_DECODERS = {name: msgspec.json.Decoder(event) for name, event in BY_NAME.items()}
 _ENCODER = msgspec.json.Encoder()
 # Anchored where a number can begin: blob ids are full of digits, and every publish passes here.
 _MANY_DIGITS = re.compile(rb"[:,\[]-?\d{19}")
 
 
-def names() -> tuple[str, ...]:
-    """Every name in the catalog."""
-    return tuple(_BY_NAME)
-
-
 def encode(event: Event) -> bytes:
-    """The bytes of *event*.  Raises TooLarge, or InvalidPayload for what JSON cannot carry: NaN, lone surrogates."""
+    """Encode *event*.  Raises TooLarge, or InvalidPayload for what JSON cannot carry: NaN, lone surrogates."""
     try:
         body = _ENCODER.encode(event)
     except UnicodeEncodeError as bad:
@@ -120,13 +48,13 @@ def encode(event: Event) -> bytes:
         edge.check_scalars(msgspec.to_builtins(event))
     if len(body) > edge.SIZE_MAX:
         raise TooLarge(len(body), edge.SIZE_MAX)
-    # msgspec does not check a struct when it is made: what no reader could decode must not get into the log.
+    # msgspec does not check a struct on creation: an event that no reader can decode must not get into the log.
     decode(event.name(), body)
     return body
 
 
 def decode(name: str, body: bytes) -> Event | Unknown:
-    """The event that *body* is under *name*; Unknown if this version has no such event.  Raises InvalidPayload."""
+    """Decode the event *name*; Unknown if this version has no such event.  Raises InvalidPayload."""
     decoder = _DECODERS.get(name)
     if decoder is None:
         return Unknown(wire_name=name, raw=body)
@@ -137,10 +65,3 @@ def decode(name: str, body: bytes) -> Event | Unknown:
     except msgspec.DecodeError as bad:
         reason, _, path = str(bad).partition(" - at `")
         raise InvalidPayload(path.rstrip("`") or "$", reason) from bad
-
-
-def admit(name: str, raw: bytes) -> Event | Unknown:
-    """The event that bytes from outside are.  Raises an InputError and changes nothing if they are not one."""
-    check_name("event", name)
-    edge.check(raw)
-    return decode(name, raw)

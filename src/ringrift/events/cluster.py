@@ -1,10 +1,11 @@
-"""What happened to the cluster as a whole."""
+"""Events about the cluster as a whole."""
 
-from ringrift.events.base import Event
+from ringrift.events.base import Event, for_people
 
 
+@for_people
 class RoleTaken(Event, tag="cluster.role_taken"):
-    """A node took a role in a new term; whoever held it before is fenced off."""
+    """A node took a role in a new term; the node that held it before is fenced off."""
 
     role: str
     node: str

@@ -1,13 +1,13 @@
-"""What somebody said in words that are not ours."""
+"""Events that users define."""
 
 from typing import Any
 
-from ringrift.events.base import Event
+from ringrift.events.base import Event, for_people
 
 
-class Said(Event, tag="custom.said"):
-    """An event of somebody else's: a name we do not know, or one we know with too little in it to count."""
+@for_people
+class Published(Event, tag="custom.published"):
+    """A user published an event under a name of their own; the loop does not act on it."""
 
-    event: str
-    """The name it was said under."""
+    event: str  #: The user's name for it.
     payload: dict[str, Any] = {}

@@ -1,19 +1,18 @@
-"""What happened to daemons."""
+"""Events about daemons."""
 
-from ringrift.events.base import Event, MemoryEvent
+from ringrift.events.base import Event, MemoryEvent, for_people
 
 
 class Started(MemoryEvent, tag="daemon.started"):
-    """A daemon began its duty, for the first time or again after a failure."""
+    """A daemon started, for the first time or again after a failure."""
 
     daemon: str
     node: str
-    failures: int = 0
-    """Recent ones, within its restart budget."""
+    failures: int = 0  #: Recent failures, within its restart budget.
 
 
 class Stopped(MemoryEvent, tag="daemon.stopped"):
-    """A daemon ended, because it was asked to or with an error after which it is started again."""
+    """A daemon stopped, on request or with an error after which it is restarted."""
 
     daemon: str
     node: str
@@ -21,7 +20,7 @@ class Stopped(MemoryEvent, tag="daemon.stopped"):
 
 
 class Failed(Event, tag="daemon.failed"):
-    """A daemon failed more often than its restart budget allows, and rests until it is cleared by hand."""
+    """A daemon failed more often than its restart budget allows; it stays stopped until an operator clears it."""
 
     daemon: str
     node: str
@@ -31,14 +30,14 @@ class Failed(Event, tag="daemon.failed"):
 
 
 class Cleared(Event, tag="daemon.cleared"):
-    """A daemon that had been given up was started again by hand."""
+    """An operator restarted a daemon whose restart budget was used up."""
 
     daemon: str
     node: str
 
 
-class Ordered(Event, tag="daemon.ordered"):
-    """Somebody wants a daemon of a node to start, stop, start again, or be cleared; the node carries it out."""
+class CommandIssued(Event, tag="daemon.command_issued"):
+    """An operator asked for a daemon of a node to start, stop, restart or be cleared; the node carries it out."""
 
     daemon: str
     node: str
@@ -46,13 +45,12 @@ class Ordered(Event, tag="daemon.ordered"):
     by: str
 
 
-class Obeyed(Event, tag="daemon.obeyed"):
-    """A node has carried out an order, or could not."""
+@for_people
+class CommandDone(Event, tag="daemon.command_done"):
+    """A node carried out a command, or failed to."""
 
-    order: str
-    """The id of the event that gave it."""
+    command: str  #: Id of the event that issued it.
     daemon: str
     node: str
     action: str
-    error: str = ""
-    """Why it could not."""
+    error: str = ""  #: Why it failed, if it did.

@@ -1,7 +1,7 @@
-"""The edge: the one function that bytes from outside pass before they become an event.
+"""The edge: the check that bytes from outside pass before they become an event.
 
 msgspec alone is not enough here: it lets duplicate keys pass, turns NaN into null and answers deep nesting with a
-recursion error.  So size and depth are checked on the bytes, then a strict parse with the standard library catches what
+recursion error.  So size and depth are checked on the bytes, then a strict parse with the standard library refuses what
 JSON allows and we do not, then the caller decodes by type.
 """
 
@@ -49,12 +49,12 @@ def _check_depth(text: str) -> None:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
     for key, value in pairs:
-        if key in made:
+        if key in parsed:
             raise InvalidPayload(f"$.{key}", "occurs twice in one object")
-        made[key] = value
-    return made
+        parsed[key] = value
+    return parsed
 
 
 def _no_constant(text: str) -> Any:
@@ -82,5 +82,5 @@ def check_scalars(value: Any, path: str = "$") -> None:
                 check_scalars(key, path)
                 check_scalars(item, f"{path}.{key}")
         case list() | tuple():
-            for place, item in enumerate(value):
-                check_scalars(item, f"{path}[{place}]")
+            for index, item in enumerate(value):
+                check_scalars(item, f"{path}[{index}]")

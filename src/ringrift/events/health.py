@@ -1,10 +1,10 @@
-"""How parts of the system are."""
+"""Events about the health of nodes."""
 
 from ringrift.events.base import Event
 
 
 class Changed(Event, tag="health.changed"):
-    """A node became better or worse: its status is that of its worst part."""
+    """The health of a node changed: its status is that of its worst part."""
 
     node: str
     status: str

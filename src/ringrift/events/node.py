@@ -1,9 +1,9 @@
-"""What happened to nodes."""
+"""Events about nodes."""
 
 from typing import ClassVar
 
-from ringrift.events.base import Event, LineEvent
-from ringrift.events.evaluation import Played
+from ringrift.events.base import Event, LineEvent, evidence
+from ringrift.events.evaluation import Block
 
 
 class Joined(Event, tag="node.joined"):
@@ -14,44 +14,47 @@ class Joined(Event, tag="node.joined"):
 
 
 class Left(Event, tag="node.left"):
-    """A node stopped in good order; it holds no lease any more."""
+    """A node shut down in good order; it holds no leases."""
 
     node: str
 
 
 class Lost(Event, tag="node.lost"):
-    """A node has not been heard of for several beats."""
+    """A node missed several heartbeats."""
 
     node: str
     seconds: float
 
 
 class Recovered(Event, tag="node.recovered"):
-    """A node that was given up for lost is heard of again."""
+    """A lost node sends heartbeats again."""
 
     node: str
 
 
+@evidence
 class CanaryPlayed(LineEvent, tag="node.canary_played"):
     """A node played blocks whose outcome is the same on every sound machine."""
 
     KEEP: ClassVar[str] = "detail"
+
     seed: int
-    blocks: tuple[Played, ...]
+    blocks: tuple[Block, ...]
     node: str
 
 
+@evidence
 class Quarantined(Event, tag="node.quarantined"):
-    """A node gives wrong results: it plays no more, and what it reported is no evidence."""
+    """A node gives wrong results: it gets no more games to play, and its results are not evidence."""
 
     node: str
     reason: str
-    by: str = ""
-    """Who says so, if it was a person."""
+    by: str = ""  #: The operator, if it was done by hand.
 
 
+@evidence
 class Released(Event, tag="node.released"):
-    """A node that was quarantined may play again."""
+    """A quarantined node may play again."""
 
     node: str
     by: str = ""

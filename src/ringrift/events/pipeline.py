@@ -1,23 +1,24 @@
-"""What happened to lines."""
+"""Events about lines: the training loop of one variant each."""
 
-from ringrift.events.base import LineEvent
+from ringrift.events.base import LineEvent, evidence
 
 
 class Opened(LineEvent, tag="pipeline.opened"):
-    """Somebody wants this variant to be learnt.  Said again for an open line it changes nothing."""
+    """A line was requested for this variant.  For a line that is open already it changes nothing."""
 
     workload: str
 
 
+@evidence
 class Moved(LineEvent, tag="pipeline.moved"):
-    """A line went from one stage of its loop to the next."""
+    """A line moved from one stage of its loop to the next."""
 
     stage: str
     before: str
 
 
 class Requested(LineEvent, tag="pipeline.requested"):
-    """Somebody asked for a stage out of turn.  The gates decide, and their verdict is kept."""
+    """A stage was requested out of turn.  The gates decide, and their verdict is stored."""
 
     stage: str
     reason: str = ""

@@ -1,18 +1,17 @@
-"""What happened to durable readers of the log."""
+"""Events about durable readers of the log."""
 
 from ringrift.events.base import Event
 
 
 class Lapsed(Event, tag="reader.lapsed"):
-    """A reader has left events waiting for too long: it holds the log no more, and must be forgotten to start anew."""
+    """A reader left events unread for too long: the log is compacted without it until it is forgotten."""
 
     reader: str
     position: int
-    seconds: float
-    """How long the oldest event it has not taken has waited."""
+    seconds: float  #: Age of the oldest event that it has not read.
 
 
 class Forgotten(Event, tag="reader.forgotten"):
-    """A reader was forgotten by hand: one of that name starts anew."""
+    """An operator deleted a reader: a reader of that name starts anew."""
 
     reader: str

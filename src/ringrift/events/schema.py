@@ -1,6 +1,7 @@
-"""The catalog for other tools: JSON Schema, AsyncAPI, an example of each event, and what of it may never change."""
+"""The catalog for other tools: JSON Schema, AsyncAPI, an example of each event, and the part that must not change."""
 
 import hashlib
+import re
 from typing import Any
 
 import msgspec
@@ -13,21 +14,22 @@ _ASYNCAPI = "3.0.0"
 # No type contains itself, so this is deeper than anything that we declare.
 _NESTING_MAX = 8
 
-# Words that make an example read like the real thing, for a field of one event or for all; every other text is the
+# Values that make an example read like the real thing, by field of one event or of all events; every other text is the
 # name of its field.
-_WORDS = {
-    "variant": "hex8_2p", "workload": "reversi", "node": "node-1", "nodes": "node-1", "profile": "full",
-    "stage": "training", "before": "exporting", "pipeline.requested.stage": "export",
-    "pipeline.requested.reason": "enough games", "role": "pipeline", "daemon": "replicate", "reader": "pipeline",
-    "job": "01J8Z0Q4T6", "jobs": "01J8Z0Q4T6", "key": "train:hex8_2p:7", "kind": "train", "state": "parked",
-    "error": "RuntimeError: out of memory", "reason": "the score is too low", "rule": "the score is high enough",
-    "event": "CUSTOM_EVENT", "trend": "rising", "evaluation.velocity_changed.before": "steady",
-    "status": "degraded", "health.changed.before": "healthy", "reasons": "the disk is nearly full",
-    "level": "warning", "work.pressure_changed.level": "soft", "data.synced.kind": "games",
-    "alert.raised.kind": "disk", "alert.cleared.kind": "disk", "subject": "node-1", "detail": "3 GiB are free",
-}  # fmt: skip
-_BLOBS = frozenset({"batch", "batches", "blob", "candidate", "champion", "model", "parent", "previous", "refused",
-                    "samples"})  # fmt: skip
+_TEXTS = """
+variant: hex8_2p           workload: reversi         node: node-1               nodes: node-1
+profile: full              stage: training           before: exporting          pipeline.requested.stage: export
+role: pipeline             daemon: replicate         reader: pipeline           pipeline.requested.reason: enough games
+job: 01J8Z0Q4T6            jobs: 01J8Z0Q4T6          key: train:hex8_2p:7       reason: the score is too low
+kind: train                state: parked             event: CUSTOM_EVENT        error: RuntimeError: out of memory
+trend: rising              status: degraded          level: warning             rule: the score is high enough
+subject: node-1            detail: 3 GiB are free    data.synced.kind: games    health.changed.before: healthy
+alert.raised.kind: disk    alert.cleared.kind: disk  reasons: the disk is nearly full
+work.pressure_changed.level: soft                    evaluation.velocity_changed.before: steady
+"""
+_EXAMPLES = dict(entry.split(": ", 1) for entry in re.split(r"\s{2,}|\n", _TEXTS.strip()))
+_BLOBS = ("batch", "batches", "blob", "candidate", "champion", "model", "parent", "previous", "refused", "samples")
+_NUMBERS = {msgspec.inspect.BoolType: True, msgspec.inspect.IntType: 7, msgspec.inspect.FloatType: 0.5}
 
 
 def json_schema() -> dict[str, Any]:
@@ -42,20 +44,17 @@ def json_schema() -> dict[str, Any]:
 
 def asyncapi() -> dict[str, Any]:
     """An AsyncAPI document: one channel and one message for each event, with the envelope as headers."""
-    place = "#/components/messages/"
+    messages, version = "#/components/messages/", str(max(event.VERSION for event in EVENTS))
+    about = "Events of RingRift.  New fields have defaults; types and names never change."
     return {
         "asyncapi": _ASYNCAPI,
-        "info": {
-            "title": "RingRift events",
-            "version": str(max(event.VERSION for event in EVENTS)),
-            "description": "What can have happened.  New fields have defaults; types and names never change.",
-        },
+        "info": {"title": "RingRift events", "version": version, "description": about},
         "defaultContentType": "application/json",
         "channels": {
             event.name(): {
                 "address": event.name(),
                 "description": _about(event),
-                "messages": {event.name(): {"$ref": place + event.name()}},
+                "messages": {event.name(): {"$ref": messages + event.name()}},
             }
             for event in EVENTS
         },
@@ -67,14 +66,14 @@ def asyncapi() -> dict[str, Any]:
 
 
 def example(event: type[Event]) -> dict[str, Any]:
-    """A body of *event* made from the types of its fields: the same each time, and it decodes."""
+    """An example body of *event*, made from the types of its fields: the same each time, and it decodes."""
     info = msgspec.inspect.type_info(event)
     assert isinstance(info, msgspec.inspect.StructType)
     return {"type": event.name()} | _struct(info, event.name())
 
 
 def shape(event: type[Event]) -> dict[str, Any]:
-    """What of *event* may never change: its fields with their types on the wire, and which of them must be there."""
+    """The part of *event* that must not change: its fields with their types on the wire, and the required ones."""
     _, parts = msgspec.json.schema_components([event], ref_template="{name}")
     schema = parts[event.__name__]
     fields = {name: _bare(part, parts) for name, part in schema["properties"].items() if name != "type"}
@@ -83,13 +82,13 @@ def shape(event: type[Event]) -> dict[str, Any]:
 
 def _schemas(prefix: str) -> dict[str, Any]:
     """The schema of each event under its wire name, and of each value inside an event under its class name."""
-    found: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
     for event in EVENTS:
         _, parts = msgspec.json.schema_components([event], ref_template=prefix + "{name}")
         own = parts.pop(event.__name__)
-        found |= parts
-        found[event.name()] = own | {"title": event.name()}
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))  # defaults are tuples, JSON has none
+        schemas |= parts
+        schemas[event.name()] = own | {"title": event.name()}
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schemas))  # defaults are tuples, JSON has none
     return plain
 
 
@@ -106,7 +105,7 @@ def _message(event: type[Event]) -> dict[str, Any]:
 
 
 def _headers() -> dict[str, Any]:
-    """The envelope around an event; the body is the message itself."""
+    """The schema of an envelope without its body, which is the message itself."""
     _, parts = msgspec.json.schema_components([Envelope])
     schema: dict[str, Any] = parts["Envelope"]
     fields = {name: part for name, part in schema["properties"].items() if name != "body"}
@@ -118,7 +117,7 @@ def _about(event: type[Event]) -> str:
 
 
 def _bare(part: Any, parts: dict[str, Any], nested: int = 0) -> Any:
-    """*part* with what it refers to in its place, and without prose and defaults."""
+    """*part* with its references resolved, without descriptions and defaults."""
     assert nested < _NESTING_MAX
     match part:
         case {"$ref": str(name)}:
@@ -127,37 +126,33 @@ def _bare(part: Any, parts: dict[str, Any], nested: int = 0) -> Any:
             bare = {name: _bare(field, parts, nested + 1) for name, field in fields.items()}
             return {"type": "object", "properties": bare, "required": part.get("required", [])}
         case dict():
-            kept = {key: value for key, value in part.items() if key not in ("title", "description", "default")}
-            return {key: _bare(value, parts, nested + 1) for key, value in kept.items()}
+            prose = ("title", "description", "default")
+            return {key: _bare(value, parts, nested + 1) for key, value in part.items() if key not in prose}
         case list():
-            return [_bare(one, parts, nested + 1) for one in part]
+            return [_bare(item, parts, nested + 1) for item in part]
     return part
 
 
-def _struct(info: msgspec.inspect.StructType, of: str) -> dict[str, Any]:
-    return {field.encode_name: _sample(field.type, field.name, of) for field in info.fields}
+def _struct(info: msgspec.inspect.StructType, event: str) -> dict[str, Any]:
+    return {field.encode_name: _sample(field.type, field.name, event) for field in info.fields}
 
 
-def _sample(kind: msgspec.inspect.Type, name: str, of: str) -> Any:
-    """A value of *kind* that could stand in the field *name* of the event *of*."""
+def _sample(kind: msgspec.inspect.Type, name: str, event: str) -> Any:
+    """An example value of *kind* for the field *name* of *event*."""
     match kind:
         case msgspec.inspect.StructType():
-            return _struct(kind, of)
+            return _struct(kind, event)
         case msgspec.inspect.UnionType(types=types):
-            return _sample(next(one for one in types if not isinstance(one, msgspec.inspect.NoneType)), name, of)
+            return _sample(next(t for t in types if not isinstance(t, msgspec.inspect.NoneType)), name, event)
         case msgspec.inspect.VarTupleType(item_type=item) | msgspec.inspect.ListType(item_type=item):
-            return [_sample(item, name, of)]
+            return [_sample(item, name, event)]
         case msgspec.inspect.DictType(value_type=msgspec.inspect.FloatType()):
             return {"loss": 0.5}
         case msgspec.inspect.DictType():
             return {"config_key": "hex8_2p"}
-        case msgspec.inspect.BoolType():
-            return True
-        case msgspec.inspect.IntType():
-            return 7
-        case msgspec.inspect.FloatType():
-            return 0.5
+        case msgspec.inspect.BoolType() | msgspec.inspect.IntType() | msgspec.inspect.FloatType():
+            return _NUMBERS[type(kind)]
     assert isinstance(kind, msgspec.inspect.StrType), f"no example of {kind} for {name}"
     if name in _BLOBS:
         return hashlib.sha256(name.encode()).hexdigest()
-    return _WORDS.get(f"{of}.{name}") or _WORDS.get(name, name)
+    return _EXAMPLES.get(f"{event}.{name}") or _EXAMPLES.get(name, name)

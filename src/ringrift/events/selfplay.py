@@ -1,10 +1,11 @@
-"""What happened in self-play."""
+"""Events about self-play."""
 
-from ringrift.events.base import LineEvent
+from ringrift.events.base import LineEvent, evidence
 
 
+@evidence
 class BatchFinished(LineEvent, tag="selfplay.batch_finished"):
-    """A node played a batch of games and still holds the only copy."""
+    """A node played a batch of games and holds its only copy."""
 
     batch: str
     games: int

@@ -1,10 +1,11 @@
-"""What happened in training."""
+"""Events about training."""
 
-from ringrift.events.base import LineEvent
+from ringrift.events.base import LineEvent, evidence
 
 
+@evidence
 class Finished(LineEvent, tag="training.finished"):
-    """A model came out of training; nobody has vouched for it yet.  Without samples it is generation 0."""
+    """Training produced a model, which is not verified yet.  A model without samples is generation 0."""
 
     model: str
     generation: int
@@ -12,5 +13,4 @@ class Finished(LineEvent, tag="training.finished"):
     samples: str | None = None
     parent: str | None = None
     metrics: dict[str, float] = {}
-    job: str = ""
-    """Key of the job that did it."""
+    job: str = ""  #: Key of the training job.

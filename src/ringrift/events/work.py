@@ -1,12 +1,13 @@
-"""What happened to jobs."""
+"""Events about jobs."""
 
 from typing import ClassVar
 
-from ringrift.events.base import Event, LineEvent, MemoryEvent
+from ringrift.events.base import Event, LineEvent, MemoryEvent, evidence, for_people
 
 
+@for_people
 class Enqueued(LineEvent, tag="work.enqueued"):
-    """Jobs of one kind were asked for."""
+    """Jobs of one kind were enqueued."""
 
     KEEP: ClassVar[str] = "detail"
 
@@ -15,7 +16,7 @@ class Enqueued(LineEvent, tag="work.enqueued"):
 
 
 class Started(MemoryEvent, tag="work.started"):
-    """A node began a job that it had claimed."""
+    """A node started a job that it had claimed."""
 
     job: str
     kind: str
@@ -25,7 +26,7 @@ class Started(MemoryEvent, tag="work.started"):
 
 
 class Progressed(MemoryEvent, tag="work.progressed"):
-    """A job has come further; *done* goes from 0 to 1."""
+    """A job made progress; *done* goes from 0 to 1."""
 
     job: str
     kind: str
@@ -36,7 +37,7 @@ class Progressed(MemoryEvent, tag="work.progressed"):
 
 
 class Finished(MemoryEvent, tag="work.finished"):
-    """A node finished a job; what came of it is an event of its own."""
+    """A node finished a job; its result is an event of its own."""
 
     job: str
     kind: str
@@ -46,7 +47,7 @@ class Finished(MemoryEvent, tag="work.finished"):
 
 
 class Failed(MemoryEvent, tag="work.failed"):
-    """A try of a job ended without a result: the job is tried again, buried, or was given back."""
+    """An attempt at a job ended without a result: the job is retried, buried, or was returned to the queue."""
 
     job: str
     kind: str
@@ -56,8 +57,9 @@ class Failed(MemoryEvent, tag="work.failed"):
     again: bool = True
 
 
+@evidence
 class Buried(LineEvent, tag="work.buried"):
-    """A job ran out of tries, or no try can help.  *blob* names the input at fault, if one is known."""
+    """A job used up its attempts, or its error is permanent.  *blob* names the input at fault, if one is known."""
 
     job: str
     kind: str
@@ -65,16 +67,21 @@ class Buried(LineEvent, tag="work.buried"):
     error: str
     attempts: int
     blob: str | None = None
+    purpose: str = ""  #: What a match was for: see :class:`ringrift.jobs.Match`.
+    candidate: str = ""  #: The first player of a match.
+    target: str = ""  #: The only node that was to do it, if it was for one.
 
 
+@for_people
 class Rescued(Event, tag="work.rescued"):
-    """Leases that nobody renewed were taken back; the jobs are ready again."""
+    """Leases expired without renewal; their jobs are ready again."""
 
     jobs: tuple[str, ...]
 
 
+@evidence
 class PressureChanged(Event, tag="work.pressure_changed"):
-    """The queue passed a level: *none*, *soft* or *hard*."""
+    """The queue crossed a level of backpressure: *none*, *soft* or *hard*."""
 
     level: str
     ready: int

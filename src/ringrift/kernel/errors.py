@@ -1,7 +1,7 @@
-"""Every error, as one tree.
+"""The core's errors, as one tree.
 
 RingriftError
-├── StoreError        Unreachable · Overdue · Overtaken · SchemaTooNew · UnsafeFilesystem
+├── StoreError        Unreachable · Overdue · Overtaken · SchemaTooNew · SchemaTooOld · UnsafeFilesystem
 ├── LeaseLost         work, leadership and locks alike
 ├── NotLeader
 ├── TransferError     Corrupt · NoRoute · NodeAway · NoRoom
@@ -13,15 +13,19 @@ RingriftError
 ├── Backpressure
 ├── LimitReached
 ├── UnknownName       event, job, daemon, variant, workload, setting
-├── AmbiguousVariant
+├── NoChampion
 ├── MissingExtra
 └── SettingsError
 
-Leaves say what is the case, and carry it in fields.  Only branches end in ``Error``.
+A leaf is named after the fact and carries it in fields: code reads fields, people read the text, which says what
+happened, why, and what to do.  Only branches end in ``Error``.
 Two signals that a reaction may raise on purpose stand beside the tree: ``Retry`` and ``Discard``.
 """
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+_NAMES_LISTED = 24
 
 
 class RingriftError(Exception):
@@ -29,38 +33,47 @@ class RingriftError(Exception):
 
 
 class StoreError(RingriftError):
-    """The store could not do what was asked."""
+    """The store refused or failed an operation."""
 
 
 class Unreachable(StoreError):
-    """The store does not answer, or a commit failed; what was in flight may or may not have happened."""
+    """The store does not answer, or a commit failed; the last transaction may or may not have been written."""
 
 
 class Overdue(StoreError):
-    """A transaction held everybody up for too long and was undone."""
+    """A transaction took too long and was rolled back."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        super().__init__(f"a transaction took longer than {seconds:g} s and was undone")
+        super().__init__(f"a transaction took longer than {seconds:g} s (store.tx_seconds_max) and was rolled back")
 
 
 class Overtaken(StoreError):
-    """The reader's place has been moved by someone else, or what it wants to read has been compacted."""
+    """Another process has moved the reader's position, or the events it needs have been compacted."""
 
-    def __init__(self, reader: str, expected: int, found: int | None) -> None:
-        self.reader, self.expected, self.found = reader, expected, found
-        where = "has lapsed: `ringrift readers forget` lets it start anew" if found is None else f"stands at {found}"
-        super().__init__(f"reader {reader!r} expected to stand at {expected}, but {where}")
+    def __init__(self, reader: str, expected: int, actual: int | None) -> None:
+        self.reader, self.expected, self.actual = reader, expected, actual
+        lapsed = "has lapsed: `ringrift readers forget` lets it start anew"
+        state = lapsed if actual is None else f"is at {actual}: another process reads under this name"
+        super().__init__(f"reader {reader!r} expected to be at position {expected}, but {state}")
 
 
 class SchemaTooNew(StoreError):
     """The database was written by a newer version of RingRift."""
 
-    def __init__(self, path: str, found: int, known: int) -> None:
-        self.path, self.found, self.known = path, found, known
-        super().__init__(
-            f"{path} has schema {found}; this version knows up to {known}: upgrade ringrift, or restore a backup"
-        )
+    def __init__(self, path: str, schema: int, schema_max: int) -> None:
+        self.path, self.schema, self.schema_max = path, schema, schema_max
+        remedy = "upgrade ringrift, or restore a backup"
+        super().__init__(f"{path} has schema {schema}; this version reads up to {schema_max}: {remedy}")
+
+
+class SchemaTooOld(StoreError):
+    """The database was written by an earlier version of RingRift, in a format that is no longer read."""
+
+    def __init__(self, path: str, schema: int, schema_min: int) -> None:
+        self.path, self.schema, self.schema_min = path, schema, schema_min
+        remedy = "keep this folder for the version that wrote it, and set RINGRIFT_HOME to a new one"
+        super().__init__(f"{path} has schema {schema}, but this version reads {schema_min} and later: {remedy}")
 
 
 class UnsafeFilesystem(StoreError):
@@ -72,11 +85,11 @@ class UnsafeFilesystem(StoreError):
 
 
 class LeaseLost(RingriftError):
-    """Somebody else holds it now, or nobody does; the old holder's write was refused."""
+    """Another node holds the job or role now, or its lease has expired; the old holder's write was refused."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
-        super().__init__(f"lease lost: {', '.join(self.names)}")
+        super().__init__(f"lease lost: {', '.join(self.names)}: it expired or was taken over; the write was refused")
 
 
 class NotLeader(RingriftError):
@@ -84,7 +97,7 @@ class NotLeader(RingriftError):
 
     def __init__(self, role: str, holder: str) -> None:
         self.role, self.holder = role, holder
-        super().__init__(f"role {role!r} is held by {holder}")
+        super().__init__(f"role {role!r} is held by {holder}: wait until that process ends, or stop it")
 
 
 class TransferError(RingriftError):
@@ -96,25 +109,24 @@ class Corrupt(TransferError):
 
     def __init__(self, blob: str, where: str) -> None:
         self.blob, self.where = blob, where
-        super().__init__(f"blob {blob[:12]} at {where} does not match its hash")
+        super().__init__(f"blob {blob[:12]} at {where} does not match its hash: this copy is damaged and is not used")
 
 
 class NoRoute(TransferError):
-    """No node could hand the blob over; *gone* unless one that may hold it could not be reached."""
+    """No node could provide the blob; *gone* unless one that may have it could not be reached."""
 
     def __init__(self, blob: str, tried: Iterable[str], *, gone: bool = True) -> None:
         self.blob, self.tried, self.gone = blob, tuple(tried), gone
-        super().__init__(
-            f"no copy of blob {blob[:12]} can be had (tried: {', '.join(self.tried) or 'no known holder'})"
-        )
+        nodes = ", ".join(self.tried) or "no known holder"
+        super().__init__(f"no copy of blob {blob[:12]} can be reached (tried: {nodes}): start a node that has one")
 
 
 class NodeAway(TransferError):
-    """The node cannot be reached; what it holds may be there still."""
+    """The node cannot be reached; its files may still exist."""
 
     def __init__(self, node: str) -> None:
         self.node = node
-        super().__init__(f"node {node} cannot be reached")
+        super().__init__(f"node {node} cannot be reached: check that it runs (ringrift status)")
 
 
 class NoRoom(TransferError):
@@ -130,11 +142,11 @@ class DeliveryError(RingriftError):
 
 
 class TimedOut(DeliveryError):
-    """A handler took longer than it may."""
+    """A handler exceeded its time limit."""
 
     def __init__(self, reader: str, seconds: float) -> None:
         self.reader, self.seconds = reader, seconds
-        super().__init__(f"{reader} took longer than {seconds:g} s")
+        super().__init__(f"{reader} took longer than {seconds:g} s and was cancelled: shorten it or raise its limit")
 
 
 class SupervisionError(RingriftError):
@@ -142,11 +154,12 @@ class SupervisionError(RingriftError):
 
 
 class Unbound(SupervisionError):
-    """A daemon asks for a part that the node does not have."""
+    """A daemon has a parameter that is no part of the node."""
 
     def __init__(self, daemon: str, part: str) -> None:
         self.daemon, self.part = daemon, part
-        super().__init__(f"daemon {daemon!r} asks for {part!r}, which no node has")
+        remedy = "use a field of Node, alive or memory"
+        super().__init__(f"daemon {daemon!r} asks for {part!r}, which no node has: {remedy}")
 
 
 class GaveUp(SupervisionError):
@@ -154,15 +167,16 @@ class GaveUp(SupervisionError):
 
     def __init__(self, daemon: str, times: int, seconds: float) -> None:
         self.daemon, self.times, self.seconds = daemon, times, seconds
-        super().__init__(f"daemon {daemon!r} failed more than {times} times in {seconds:g} s")
+        remedy = f"mend the cause, then run  ringrift daemons clear {daemon}"
+        super().__init__(f"daemon {daemon!r} failed more than {times} times in {seconds:g} s and is given up: {remedy}")
 
 
 class WorkError(RingriftError):
-    """A job did not come to its end."""
+    """A job did not finish."""
 
 
 class JobFailed(WorkError):
-    """The workload reported an error; *retry* says whether trying again can help."""
+    """The workload reported an error; with *retry* another attempt can help."""
 
     def __init__(self, reason: str, *, retry: bool = True, blob: str | None = None) -> None:
         self.reason, self.retry, self.blob = reason, retry, blob
@@ -178,11 +192,11 @@ class ChildDied(WorkError):
 
 
 class InputError(RingriftError):
-    """Something from outside was refused at the edge; nothing changed."""
+    """Input from outside was refused; nothing changed."""
 
 
 class InvalidPayload(InputError):
-    """The payload is not what it claims to be."""
+    """The payload does not fit its declared type."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -194,35 +208,35 @@ class TooLarge(InputError):
 
     def __init__(self, size: int, limit: int) -> None:
         self.size, self.limit = size, limit
-        super().__init__(f"payload has {size} bytes; the limit is {limit}")
+        super().__init__(f"payload has {size} bytes; the limit is {limit}: store the data as a blob and name the blob")
 
 
 class TooDeep(InputError):
-    """The payload is nested deeper than any of ours."""
+    """The payload is nested too deeply."""
 
     def __init__(self, depth: int, limit: int) -> None:
         self.depth, self.limit = depth, limit
-        super().__init__(f"payload is nested at least {depth} deep; the limit is {limit}")
+        super().__init__(f"payload is nested at least {depth} deep; the limit is {limit}: flatten it")
 
 
 class InvalidId(InputError):
-    """A name or id has characters or a length that none of ours has."""
+    """A name or id has a character or a length that is not allowed; *rule* is what is."""
 
-    def __init__(self, what: str, value: str) -> None:
-        self.what, self.value = what, value
-        super().__init__(f"{what} {value!r:.80} is not valid")
+    def __init__(self, what: str, value: str, rule: str) -> None:
+        self.what, self.value, self.rule = what, value, rule
+        super().__init__(f"{what} {value!r:.80} is not valid: {rule}")
 
 
 class IdConflict(InputError):
-    """The same id has been used for another body; the first one stands."""
+    """The same id has been used with other content; the first one stays."""
 
     def __init__(self, id: str) -> None:
         self.id = id
-        super().__init__(f"id {id!r} is taken by another body")
+        super().__init__(f"id {id!r} was used before with other content, which stays: use a new id")
 
 
 class InvalidWork(InputError):
-    """A job was asked for with a field out of range."""
+    """A job was requested with a field out of range."""
 
     def __init__(self, field: str, value: object, limit: str) -> None:
         self.field, self.value, self.limit = field, value, limit
@@ -230,16 +244,16 @@ class InvalidWork(InputError):
 
 
 class IllegalTransition(InputError):
-    """A model cannot go from where it stands to where somebody wants it."""
+    """A model cannot change from its state to the requested one."""
 
     def __init__(self, model: str, before: str, state: str, allowed: Sequence[str]) -> None:
         self.model, self.before, self.state, self.allowed = model, before, state, tuple(allowed)
-        follows = ", ".join(self.allowed) or "nothing"
-        super().__init__(f"model {model[:12]} is {before} and cannot become {state}: what may follow is {follows}")
+        allowed_states = ", ".join(self.allowed) or "nothing"
+        super().__init__(f"model {model[:12]} is {before} and cannot become {state}; it can become {allowed_states}")
 
 
 class Unranked(InputError):
-    """The scores of a block are no rank scores."""
+    """The scores of a block are not rank scores."""
 
     def __init__(self, scores: Sequence[float]) -> None:
         self.scores = tuple(scores)
@@ -247,11 +261,12 @@ class Unranked(InputError):
 
 
 class LoopDetected(InputError):
-    """An event was to be said because of itself, over and over."""
+    """An event would be published because of itself, over and over."""
 
     def __init__(self, name: str, limit: int) -> None:
         self.name, self.limit = name, limit
-        super().__init__(f"event {name} would be number {limit + 1} in a row that cause each other: a loop")
+        remedy = "let the handler ignore the events that it causes"
+        super().__init__(f"event {name} would be number {limit + 1} in a row that cause each other, a loop: {remedy}")
 
 
 class Backpressure(RingriftError):
@@ -263,28 +278,32 @@ class Backpressure(RingriftError):
 
 
 class LimitReached(RingriftError):
-    """There is no place for a task now, by which rule, on which value, against which limit; nothing was taken."""
+    """A task was not admitted, by which rule, on which value, against which limit; nothing was reserved."""
 
     def __init__(self, what: str, rule: str, value: float, limit: float) -> None:
         self.what, self.rule, self.value, self.limit = what, rule, value, limit
-        super().__init__(f"{what} has no place: {rule}: {value:g} of {limit:g}")
+        super().__init__(f"{what} was not admitted: {rule}: {value:g} of {limit:g}; try again later")
 
 
 class UnknownName(RingriftError):
-    """Nothing is registered under that name."""
+    """There is nothing of that name."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str] = ()) -> None:
-        self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        hint = f"; known: {', '.join(self.known[:24])}" if self.known else ""
+    def __init__(self, kind: str, name: str, names: Iterable[str] = ()) -> None:
+        self.kind, self.name, self.names = kind, name, tuple(sorted(names))
+        listed = list(self.names)
+        if len(listed) > _NAMES_LISTED:
+            listed = [*(get_close_matches(name, listed, _NAMES_LISTED) or listed[:_NAMES_LISTED]), "…"]
+        hint = f"; known: {', '.join(listed)}" if listed else ""
         super().__init__(f"unknown {kind} {name!r:.80}{hint}")
 
 
-class AmbiguousVariant(RingriftError):
-    """Something was asked of the variant there is, and there are several."""
+class NoChampion(RingriftError):
+    """There is no model to play against yet."""
 
-    def __init__(self, variants: Iterable[str]) -> None:
-        self.variants = tuple(sorted(variants))
-        super().__init__(f"say which variant: there are {', '.join(self.variants[:24])}")
+    def __init__(self, variant: str, why: str) -> None:
+        self.variant = variant
+        remedy = "name another opponent, e.g. --model random or --model uct:200"
+        super().__init__(f'{why}: train one with "ringrift run --variants {variant}", or {remedy}')
 
 
 class MissingExtra(RingriftError):
@@ -296,23 +315,22 @@ class MissingExtra(RingriftError):
 
 
 class SettingsError(RingriftError):
-    """A setting has a value it cannot have."""
+    """A setting has a value that is not allowed."""
 
     def __init__(self, key: str, value: object, limit: str) -> None:
         self.key, self.value, self.limit = key, value, limit
-        super().__init__(f"setting {key} = {value!r:.80} is not valid: {limit}")
+        is_setting = not key.startswith("--") and " " not in key
+        subject = f"setting {key} = {value!r:.80}" if is_setting else f"{key} {value!r:.80}"
+        super().__init__(f"{subject} is not valid: {limit}")
 
 
-def told(text: str, characters_max: int) -> str:
-    """*text* as it can be stored and shown: what is not Unicode or not printable is escaped, and it has an end."""
-    shown = [
-        letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode()
-        for letter in text[:characters_max]
-    ]
-    return "".join(shown)[:characters_max]
+def printable(text: str, characters_max: int) -> str:
+    """*text* fit to be stored and shown: not longer than that, with unprintable characters escaped."""
+    characters = (c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text[:characters_max])
+    return "".join(characters)[:characters_max]
 
 
-def within(key: str, value: float, low: float, high: float) -> None:
+def require_range(key: str, value: float, low: float, high: float) -> None:
     """Raise SettingsError naming *key*, *value* and the range unless *low* ≤ *value* ≤ *high*."""
     if not low <= value <= high:
         raise SettingsError(key, value, f"must lie between {low:g} and {high:g}")
@@ -327,7 +345,7 @@ class Retry(Exception):
 
 
 class Discard(Exception):
-    """Raised by a reaction: this event needs no more tries, and *reason* says why."""
+    """Raised by a reaction: this event needs no more tries, because of *reason*."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

@@ -1,4 +1,4 @@
-"""Extras: imports an optional dependency, or says which line installs it."""
+"""Import an optional dependency, or raise an error that names the line which installs it."""
 
 from importlib import import_module
 from types import ModuleType
@@ -7,14 +7,11 @@ from ringrift.kernel.errors import MissingExtra
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "train": ("numpy", "torch", "numba", "safetensors"),
-    "cluster": ("nats", "httpx2", "obstore"),
-    "postgres": ("asyncpg",),
-    "dashboard": ("starlette", "uvicorn"),
     "otel": ("opentelemetry.sdk",),
 }
 
 
-def need(module: str, extra: str) -> ModuleType:
+def require_module(module: str, extra: str) -> ModuleType:
     """The module *module* of *extra*.  Raises MissingExtra with the line that installs it."""
     assert extra in EXTRAS
     try:

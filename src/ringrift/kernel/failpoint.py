@@ -1,4 +1,4 @@
-"""Failpoints: named places where a test may make this process die, as if the power had gone.
+"""Failpoints: named places where a test can end this process at once, as a power cut would.
 
 The names are shared by the real kills of ``tests/e2e`` and by documentation.  Nothing in the product arms one: there is
 no setting and no environment variable, only :func:`arm`, which a test calls before it starts the command line.
@@ -6,40 +6,25 @@ no setting and no environment variable, only :func:`arm`, which a test calls bef
 
 import os
 
-NAMES: tuple[str, ...] = (
-    "store.before_commit",
-    "store.after_commit",
-    "blobs.before_write",
-    "blobs.before_fsync",
-    "blobs.before_rename",
-    "blobs.before_folder_fsync",
-    "blobs.after_write",
-    "bus.before_effect",
-    "bus.before_advance",
-    "bus.after_advance",
-    "desk.before_finish",
-    "desk.after_finish",
-    "work.after_claim",
-    "work.before_renew",
-    "sync.before_copy",
-    "sync.after_copy",
-    "pipeline.before_step",
-    "pipeline.after_step",
-    "point.before_link",
-    "point.after_link",
-)
+_NAMES = """
+    store.before_commit store.after_commit blobs.before_write blobs.before_fsync blobs.before_rename
+    blobs.before_folder_fsync blobs.after_write bus.before_effect bus.before_advance bus.after_advance
+    desk.before_finish desk.after_finish work.after_claim work.before_renew sync.before_copy sync.after_copy
+    pipeline.before_step pipeline.after_step link_champions.before_link link_champions.after_link
+"""
+NAMES = tuple(_NAMES.split())
 
 _armed: dict[str, int] = {}
 
 
 def arm(name: str, nth: int = 1) -> None:
-    """Die without any clean-up the *nth* time this process passes *name*."""
+    """End the process without any clean-up the *nth* time it passes *name*."""
     assert name in NAMES
     _armed[name] = nth
 
 
 def failpoint(name: str) -> None:
-    """Pass by, or die here if a test armed this place."""
+    """Go on, or end the process here if a test armed this place."""
     if _armed and name in _armed:
         _armed[name] -= 1
         if _armed[name] <= 0:

@@ -1,4 +1,4 @@
-"""Ids: short, sortable, made from a clock and a random source that are handed in."""
+"""Ids: short, sortable, made from a clock and a random source."""
 
 import hashlib
 import re
@@ -32,7 +32,7 @@ class Ids:
         self._moment, self._prefix = -1, ""
 
     def next(self) -> str:
-        """A new id.  Hot, so the part that changes once a millisecond is kept, and the rest looked up in pairs."""
+        """A new id.  Hot, so the part that changes once a millisecond is cached, and the rest looked up in pairs."""
         moment = int(self._clock.now() * 1000)
         if moment != self._moment:
             self._moment, self._prefix = moment, _base32(moment, 10) + self._maker
@@ -46,23 +46,23 @@ class Ids:
 
 
 def check_id(what: str, value: str) -> str:
-    """*value* if it can be an id.  Raises InvalidId naming *what* it was to be."""
-    if not _ID.fullmatch(value):
-        raise InvalidId(what, value)
-    return value
+    """Return *value* if it can be an id.  Raises InvalidId naming *what* it should be."""
+    return _check(_ID, what, value, "use 1 to 64 letters, digits, - and _")
 
 
 def check_name(what: str, value: str) -> str:
-    """*value* if it can be the name of an event.  Raises InvalidId."""
-    if not _NAME.fullmatch(value):
-        raise InvalidId(what, value)
-    return value
+    """Return *value* if it can be the name of an event.  Raises InvalidId."""
+    return _check(_NAME, what, value, "use a letter and up to 127 letters, digits, _ and .")
 
 
 def check_blob(value: str) -> str:
-    """*value* if it can be the name of a blob: 64 hexadecimal digits.  Raises InvalidId."""
-    if not _BLOB.fullmatch(value):
-        raise InvalidId("blob", value)
+    """Return *value* if it can be the name of a blob: 64 hexadecimal digits.  Raises InvalidId."""
+    return _check(_BLOB, "blob", value, "it must be 64 hexadecimal digits")
+
+
+def _check(pattern: re.Pattern[str], what: str, value: str, rule: str) -> str:
+    if not pattern.fullmatch(value):
+        raise InvalidId(what, value, rule)
     return value
 
 

@@ -1,4 +1,4 @@
-"""Variant: which game is meant, written ``<board>_<players>p``."""
+"""Variant: a board and a number of players, written ``<board>_<players>p``."""
 
 import re
 from collections.abc import Iterable
@@ -9,9 +9,7 @@ from ringrift.kernel.value import Value
 _VARIANT = re.compile(r"([a-z][a-z0-9]{0,30})_([1-9])p")
 
 
-class Variant(Value):
-    """A board and a number of players."""
-
+class _Variant(Value):
     board: str
     players: int
 
@@ -19,17 +17,17 @@ class Variant(Value):
         return f"{self.board}_{self.players}p"
 
 
-def parse(text: str) -> Variant:
-    """The variant that *text* names.  Raises InvalidId if it names none."""
-    found = _VARIANT.fullmatch(text)
-    if not found:
-        raise InvalidId("variant", text)
-    return Variant(board=found[1], players=int(found[2]))
+def parse(text: str) -> _Variant:
+    """The variant that *text* names.  Raises InvalidId."""
+    match = _VARIANT.fullmatch(text)
+    if not match:
+        raise InvalidId("variant", text, "write it as board_Np, e.g. hex8_2p")
+    return _Variant(board=match[1], players=int(match[2]))
 
 
-def require(text: str, known: Iterable[str]) -> str:
-    """*text* if a registered workload declares it.  Raises InvalidId or UnknownName."""
+def require(text: str, variants: Iterable[str]) -> str:
+    """Return *text* if it is one of *variants*.  Raises InvalidId or UnknownName."""
     parse(text)
-    if text not in (names := set(known)):
+    if text not in (names := set(variants)):
         raise UnknownName("variant", text, names)
     return text

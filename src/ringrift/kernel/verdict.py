@@ -1,10 +1,12 @@
-"""Verdict: what every gate returns and the store keeps, so that ``ringrift why`` can answer."""
+"""Verdict: what every gate returns and the store records, for ``ringrift why``."""
+
+import msgspec
 
 from ringrift.kernel.value import Value
 
 
 class Verdict(Value):
-    """May it go on?  By which rule, on which value, against which limit, since when, and until when if it ends."""
+    """Whether a gate lets it go on: by which rule, on which value, against which limit, since and until when."""
 
     gate: str
     allowed: bool
@@ -14,14 +16,11 @@ class Verdict(Value):
     since: float = 0.0
     until: float | None = None
 
-    def told_since(self, before: "Verdict | None") -> "Verdict":
+    def with_since_of(self, before: "Verdict | None") -> "Verdict":
         """This verdict, dated back to *before* where only the value has moved: the wait began then, not now."""
         if before is None or (before.gate, before.allowed, before.rule) != (self.gate, self.allowed, self.rule):
             return self
-        return Verdict(
-            gate=self.gate, allowed=self.allowed, rule=self.rule, value=self.value, limit=self.limit,
-            since=before.since, until=self.until,
-        )  # fmt: skip
+        return msgspec.structs.replace(self, since=before.since)
 
     def __str__(self) -> str:
         return f"{self.gate}: {'open' if self.allowed else 'waits'} — {self.rule}: {self.value:g} of {self.limit:g}"

@@ -1,20 +1,21 @@
-"""Line: what the loop remembers of one variant, and what must always be true of it."""
+"""Line: what the loop remembers of one variant, what must always be true of it, and which self-play it can use."""
 
 from collections.abc import Iterable
 from enum import StrEnum
 
-from ringrift.evaluation.blocks import Block
+from ringrift.events.evaluation import Block
 from ringrift.events.model import Evidence
-from ringrift.jobs import Distribute, Export, Match, Sync, Train, Verify
-from ringrift.kernel.settings import Gate
-from ringrift.kernel.value import Value
+from ringrift.jobs import ORDINARY, Distribute, Export, Match, Play, Sync, Train, Verify
+from ringrift.kernel.ids import seed_of
+from ringrift.kernel.settings import Gate, Policy, StageLimits
+from ringrift.kernel.value import Value, changed
+from ringrift.kernel.verdict import Verdict
+from ringrift.store.records import Records
 
-KIND = "line"
-DECISION, EVIDENCE = "decision", "evidence"
-Held = Sync | Export | Train | Verify | Match | Distribute
-"""A job that a line may keep until its stage is asked for."""
+ManualJob = Sync | Export | Train | Verify | Match | Distribute
+"""A job that a line may hold until its stage is requested."""
 ANCESTORS_MAX = 8
-"""Earlier champions that a line can go back to, and that are kept for it."""
+"""Earlier champions that a line can go back to, and whose files are kept for it."""
 
 
 class Stage(StrEnum):
@@ -39,20 +40,20 @@ class Batch(Value):
     blob: str
     games: int
     rounds: int = 0
-    """How often its copy has been given up and asked for again."""
+    """How often its copy has been given up and tried again."""
     node: str = ""
-    """Who played it."""
+    """The node that played it."""
 
 
 class Challenge(Value):
-    """A sequential test between two models: what it is judged by, which blocks were asked for and what came of them."""
+    """A sequential test between two models: its gate, the blocks that were dispatched and their results."""
 
     opponent: str
     gate: Gate
     """With the alpha that the error budget gave it when it began."""
     seed: int
     dispatched: int = 0
-    """Blocks asked for so far."""
+    """Blocks dispatched so far."""
     blocks: tuple[Block, ...] = ()
 
 
@@ -81,12 +82,12 @@ class Ancestor(Value):
     generation: int
 
 
-class Counts(Value):
+class _BatchCounts(Value):
     """Batches and games ever: played = pending + kept + lost, always."""
 
     batches: int = 0
     games: int = 0
-    kept: int = 0
+    stored: int = 0
     games_kept: int = 0
     lost: int = 0
     games_lost: int = 0
@@ -108,27 +109,35 @@ class Line(Value):
     """Earlier champions, the last one last."""
     review: Review | None = None
     plays: int = 0
-    """Play jobs asked for so far: each gets a seed of its own."""
+    """Play jobs enqueued so far: each gets a seed of its own."""
     tries: int = 0
-    """Export, Train and Match rounds asked for so far, likewise."""
+    """Export, Train and Match rounds so far, likewise."""
     fresh: int = 0
-    """Games kept since the last export was asked for."""
+    """Games kept since the last export."""
     pending: tuple[Batch, ...] = ()
     """Finished, but not yet copied."""
     window: tuple[Batch, ...] = ()
     """Copied; the newest ones are what is exported."""
-    asked: str | None = None
-    """Key of the one job that the stage waits for: what comes of an earlier one is out of turn."""
+    awaited_job: str | None = None
+    """Key of the one job that the stage waits for: the result of an earlier one is out of turn."""
     samples: str | None = None
     candidate: Candidate | None = None
-    held: tuple[Held, ...] = ()
-    """What waits until somebody asks for its stage, while auto-trigger is off."""
-    counts: Counts = Counts()
+    manual_jobs: tuple[ManualJob, ...] = ()
+    """Jobs that wait until an operator requests their stage, while auto-trigger is off."""
+    counts: _BatchCounts = _BatchCounts()
 
     @property
     def previous(self) -> str | None:
-        """The champion before this one, if it is known."""
+        """The champion before this one, if there was one."""
         return self.ancestors[-1].model if self.ancestors else None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has not begun yet."""
+        return self.stage is Stage.STARTING and self.tries == 0
+
+
+LINES = Records("line", Line, id="variant", limit=1000)
 
 
 class Decision(Value):
@@ -145,30 +154,35 @@ class Decision(Value):
     kind: str = "promotion"
     """Or *rollback*: then *model* is the one that the line went back to, and *previous* the one that had to go."""
     gate: Gate | None = None
-    """What the evidence was judged by."""
+    """The gate that judged the evidence."""
     seed: int = 0
-    """Of the openings of its match."""
+    """Seed of the openings of its match."""
     id: str = ""
-    """Its own; the ids of the blocks that it rests on are kept under it."""
+    """Also that of its :data:`EVIDENCE`."""
+
+
+DECISIONS = Records("decision", Decision, id="id", index=("variant",), order=("time",), limit=100_000)
+EVIDENCE = Records[tuple[str, ...]]("evidence", tuple[str, ...])
+"""By the id of a decision: the ids of the blocks that it rests on."""
 
 
 def gains(decisions: Iterable[Decision], players: int) -> list[tuple[float, int, int]]:
-    """What each promotion that still stands gained: score, blocks, and the players of the score's scale."""
-    standing: list[tuple[str, tuple[float, int, int]]] = []
+    """The gain of each promotion that still stands: score, blocks, and the players of the score's scale."""
+    champions: list[tuple[str, tuple[float, int, int]]] = []
     for decision in decisions:
-        found = decision.evidence
+        evidence = decision.evidence
         if decision.kind == "rollback":
-            while standing and standing[-1][0] != decision.model:
-                standing.pop()
-        elif decision.promoted and found is not None:
-            standing.append((decision.model, (found.score, found.blocks, found.scale(players))))
-    return [gain for _, gain in standing]
+            while champions and champions[-1][0] != decision.model:
+                champions.pop()
+        elif decision.promoted and evidence is not None:
+            champions.append((decision.model, (evidence.score, evidence.blocks, evidence.scale(players))))
+    return [gain for _, gain in champions]
 
 
 def check(line: Line) -> None:
     """Assert what must be true of a line after every step."""
     counts = line.counts
-    assert counts.batches == len(line.pending) + counts.kept + counts.lost
+    assert counts.batches == len(line.pending) + counts.stored + counts.lost
     assert counts.games == sum(b.games for b in line.pending) + counts.games_kept + counts.games_lost
     assert line.fresh >= 0
     blobs = [batch.blob for batch in (*line.pending, *line.window)]
@@ -178,7 +192,7 @@ def check(line: Line) -> None:
     if line.stage not in (Stage.STARTING, Stage.VERIFYING):
         assert line.champion is not None
     assert len(line.ancestors) <= ANCESTORS_MAX
-    assert len({job.key for job in line.held}) == len(line.held), "a job is held once"
+    assert len({job.key for job in line.manual_jobs}) == len(line.manual_jobs), "a job is held once"
     if line.review is not None:
         assert line.champion is not None
         _check_blocks(line.review.challenge)
@@ -194,12 +208,72 @@ def _check_blocks(challenge: Challenge) -> None:
     assert all(number < challenge.dispatched for number in numbers)
 
 
-def needed(line: Line) -> dict[str, str]:
-    """Blobs that the line still needs copies of, each with its kind."""
-    earlier = [ancestor.model for ancestor in line.ancestors]
-    models = [line.champion, *earlier, line.candidate.model if line.candidate else None]
+def needed_models(line: Line) -> set[str]:
+    """Models that the line still needs copies of."""
+    models = [line.champion, *(ancestor.model for ancestor in line.ancestors)]
+    models.append(line.candidate.model if line.candidate else None)
     models.append(line.review.challenge.opponent if line.review else None)
-    wanted = {batch.blob: "games" for batch in line.window}
+    return {model for model in models if model is not None}
+
+
+def needed_blobs(line: Line) -> dict[str, str]:
+    """Blobs that the line still needs copies of, each with its kind."""
+    blobs = {batch.blob: "games" for batch in line.window}
     if line.samples is not None:
-        wanted[line.samples] = "samples"
-    return wanted | {model: "model" for model in models if model is not None}
+        blobs[line.samples] = "samples"
+    return blobs | dict.fromkeys(sorted(needed_models(line)), "model")
+
+
+class _Stay(Value):
+    """One stay of a line in a stage; its delay is published once."""
+
+    stage: str
+    since: float
+
+
+STAYS = Records("overdue", _Stay)
+"""By variant: the last stay whose delay was published."""
+
+
+def stay(line: Line) -> _Stay:
+    """The stay that *line* is in."""
+    return _Stay(stage=line.stage, since=line.since)
+
+
+def overdue(line: Line, now: float, limits: StageLimits) -> Verdict | None:
+    """The verdict on a stay that takes too long.
+
+    It reads the wall clock, which may jump: a false alarm costs an operator a look, and nothing else depends on it.
+    """
+    limit = limits.of(line.stage)
+    seconds = now - line.since
+    # A line that holds its jobs waits for an operator, who may take all the time.
+    if line.manual_jobs or limit is None or seconds <= limit:
+        return None
+    rule = f"seconds in the stage {line.stage}"
+    return Verdict(gate="overdue", allowed=False, rule=rule, value=seconds, limit=limit, since=line.since)
+
+
+FRESH_EXPORTS_MAX = 4
+"""Exports' worth of games that may wait: beyond it new games would only be older when they are used."""
+
+
+def may_play(line: Line, policy: Policy, at: float) -> Verdict:
+    """Whether *line* can use more self-play."""
+    waiting = line.fresh + sum(batch.games for batch in line.pending)
+    limit = FRESH_EXPORTS_MAX * policy.games_per_export
+    rule, allowed = "games that wait for export", waiting < limit
+    if line.champion is None:
+        rule, allowed, waiting, limit = "a champion to play with", False, 0, 1
+    elif line.stage is Stage.RESTING:
+        rule, allowed, waiting, limit = "the line rests", False, line.iteration, policy.iterations_max or 0
+    return Verdict(gate="fill", allowed=allowed, rule=rule, value=waiting, limit=limit, since=at)
+
+
+def top_up(line: Line, live: int, policy: Policy) -> tuple[Line, tuple[Play, ...]]:
+    """The line and the Play jobs that bring the *live* ones to the policy's number."""
+    assert line.champion is not None
+    blank = Play(variant=line.variant, model=line.champion, games=policy.games_per_batch, priority=ORDINARY)
+    numbers = range(line.plays + 1, line.plays + 1 + max(policy.play_jobs_open - live, 0))
+    jobs = [changed(blank, seed=seed_of(policy.seed, line.variant, "play", number)) for number in numbers]
+    return changed(line, plays=line.plays + len(jobs)), tuple(jobs)

@@ -1,24 +1,29 @@
-"""Models: where each model of a line stands in its life, and which steps that life can take.
+"""Models: where each model of a line stands in its life, which steps that life can take, and which one a name means.
 
     candidate ─▶ evaluating ─▶ champion ─▶ retired
         │             │           ├──────▶ rolled_back
         └─────────────┴─▶ rejected└──────▶ lost
 
-A model that is being trained has no weights yet and so no record; ``training`` is what its line says of it.  Nobody
-becomes champion from anywhere but an evaluation that was won, except generation 0, with which a line begins, and one
-that a rollback brings back.
+A model that is being trained has no weights yet and so no record; ``training`` is the stage of its line.  A model
+becomes champion only by an evaluation that was won, except generation 0, with which a line begins, and one that a
+rollback brings back.
 """
 
 from enum import StrEnum
 
-import msgspec
+from ringrift.jobs import Import
+from ringrift.kernel.errors import IllegalTransition, InputError, UnknownName
+from ringrift.kernel.ids import check_id
+from ringrift.kernel.value import Value, changed
+from ringrift.pipeline.line import LINES, needed_models
+from ringrift.store.ports import Origin, Reads
+from ringrift.store.records import Records
 
-from ringrift.kernel.errors import IllegalTransition
-from ringrift.kernel.value import Value
-
-KIND = "model"
-STEPS_MAX = 32
-"""Of a model's life that are remembered; a model is judged again only by hand."""
+MODEL = "model"
+"""The kind of a model's blob."""
+_STEPS_MAX = 32
+"""States of a model's life that are stored; a model is judged again only on an operator's request."""
+_SHOWN, _PREFIX_SHOWN = 8, 12
 
 
 class State(StrEnum):
@@ -35,7 +40,7 @@ class State(StrEnum):
 
 
 _AGAIN = frozenset({State.CANDIDATE, State.LOST})
-NEXT: dict[State, frozenset[State]] = {
+_NEXT: dict[State, frozenset[State]] = {
     State.CANDIDATE: frozenset({State.EVALUATING, State.REJECTED, State.CHAMPION, State.LOST}),
     State.EVALUATING: frozenset({State.CHAMPION, State.REJECTED, State.LOST}),
     State.CHAMPION: frozenset({State.RETIRED, State.ROLLED_BACK, State.LOST}),
@@ -48,7 +53,7 @@ NEXT: dict[State, frozenset[State]] = {
 
 
 class Change(Value):
-    """That a model has come to a state."""
+    """A model has come to a state."""
 
     model: str
     generation: int
@@ -66,22 +71,74 @@ class Model(Value):
     steps: tuple[tuple[State, float], ...] = ()
     """States and when they began, the oldest first."""
 
+    @property
+    def id(self) -> str:
+        """Id of its record: one model may belong to several lines."""
+        return f"{self.variant}:{self.model}"
 
-def become(known: Model | None, variant: str, change: Change, at: float) -> Model:
+
+MODELS = Records("model", Model, id="id", index=("variant",), order=("generation", "since"), limit=100_000)
+
+
+class ModelMatch(Value):
+    """The one model that a name means."""
+
+    variant: str
+    model: str
+    record: Model | None = None
+    """Its life, if it was ever a candidate."""
+    imported: bool = False
+    """Whether it came from elsewhere."""
+
+
+def become(before: Model | None, variant: str, change: Change, at: float) -> Model:
     """The model after *change*; the same again changes nothing.  Raises IllegalTransition.
 
-    One that nobody has heard of may come to any state: a store may be older than these records.
+    A model without a record may come to any state.
     """
-    if known is None:
-        known = Model(variant=variant, model=change.model, generation=change.generation, state=change.state, since=at)
-    elif change.state is known.state:
-        return known
-    elif change.state not in NEXT[known.state]:
-        raise IllegalTransition(change.model, known.state, change.state, sorted(NEXT[known.state]))
-    steps = (*known.steps, (change.state, at))[-STEPS_MAX:]
-    return msgspec.structs.replace(known, state=change.state, since=at, generation=change.generation, steps=steps)
+    if before is None:
+        before = Model(variant=variant, model=change.model, generation=change.generation, state=change.state, since=at)
+    elif change.state is before.state:
+        return before
+    elif change.state not in _NEXT[before.state]:
+        raise IllegalTransition(change.model, before.state, change.state, sorted(_NEXT[before.state]))
+    steps = (*before.steps, (change.state, at))[-_STEPS_MAX:]
+    return changed(before, state=change.state, since=at, generation=change.generation, steps=steps)
 
 
-def key(variant: str, model: str) -> str:
-    """The id of a model's record."""
-    return f"{variant}:{model}"
+async def resolve(view: Reads, name: str, variant: str | None = None) -> ModelMatch:
+    """The model that *name* means: the beginning of a model's name, or a variant for its champion.
+
+    Raises InvalidId, UnknownName, or InputError if several models match or the variant has no champion.
+    """
+    prefix, lines = check_id("model", name), await LINES.scan(view)
+    if name in lines:
+        champion = lines[name].champion
+        if champion is None:
+            raise InputError(f"{name} has no champion yet")
+        prefix = champion
+    chosen = [line for line in lines.values() if variant in (None, line.variant)]
+    records = {(line.variant, m.model): m for line in chosen for m in await MODELS.all(view, "variant", line.variant)}
+    used = {(line.variant, model) for line in chosen for model in needed_models(line)}
+    # Newest first, so that the first origin of a blob stands.
+    made = reversed(await view.list_origins(MODEL, _SHOWN + 1, variant=variant, prefix=prefix))
+    origins = {(origin.variant, origin.blob): origin for origin in made}
+    matches = sorted(key for key in {*records, *origins, *used} if key[1].startswith(prefix))
+    if not matches:
+        newest = [origin.blob for origin in await view.list_origins(MODEL, _SHOWN, variant=variant)]
+        names = dict.fromkeys(
+            model[:_PREFIX_SHOWN] for model in (*(key[1] for key in list(records)[-_SHOWN:]), *newest)
+        )
+        raise UnknownName("model", name, [*names, *(line.variant for line in chosen)])
+    if len(matches) > 1:
+        some = ", ".join(f"{model[:_PREFIX_SHOWN]} of {of}" for of, model in matches[:_SHOWN])
+        more = " and more" if len(matches) > _SHOWN else ""
+        raise InputError(f"model {name!r:.80} is ambiguous: {some}{more}")
+    [match] = matches
+    imported = match in origins and is_imported(origins[match])
+    return ModelMatch(variant=match[0], model=match[1], record=records.get(match), imported=imported)
+
+
+def is_imported(origin: Origin) -> bool:
+    """Whether a model came from elsewhere."""
+    return origin.job_kind == Import.kind()

@@ -1,44 +1,49 @@
-"""Proof: which matches show that a run made its models stronger, and what they say once they have been played.
+"""Proof: which matches show that a run made its models stronger, and what their results prove.
 
 A claim is about the champion of one line: it beats generation 0, and on some variants a baseline that never learns.
 Openings come from a seed and block numbers of their own and are longer than those of self-play and of the gate, so that
-no position which a game of the proof begins with has helped to train or to promote anybody.
+no position which a game of the proof begins with has helped to train or to promote a model.
 """
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ringrift.evaluation import blocks as results
 from ringrift.evaluation import interval
-from ringrift.evaluation.blocks import Block
-from ringrift.events.evaluation import BlocksPlayed
-from ringrift.jobs import URGENT, Match
+from ringrift.events.evaluation import Block, BlocksPlayed
+from ringrift.jobs import URGENT, Match, Purpose, match_jobs
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.settings import Policy
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import Value, changed
 from ringrift.kernel.variant import parse
 from ringrift.pipeline.line import Decision, Line
 
 GAMES_MIN = 256
-"""Games below which a claim counts as not shown."""
-OPENING_PLIES = 10
+"""Games below which a claim counts as not proven."""
+_OPENING_PLIES = 10
 """Random moves before the players begin: two more than elsewhere, so no opening of a proof is one of another match."""
 BLOCKS_PER_JOB, BLOCKS_PER_BASELINE_JOB = 32, 16
 """Enough games at once to fill the network's batches; fewer where the opponent searches long, so that cores share."""
-GENERATION_0_CONFIDENCE, BASELINE_CONFIDENCE = 0.99, 0.95
+_GENERATION_0_CONFIDENCE, _BASELINE_CONFIDENCE = 0.99, 0.95
 
 
-class Claim(Value):
+class _Subject(Value):
     """That *model* scores more than *limit* against *opponent*, a blob or the name of a baseline."""
 
     variant: str
-    players: int
     model: str
     generation: int
     opponent: str
     baseline: bool
-    confidence: float
     limit: float
+    confidence: float
+
+
+class Claim(_Subject):
+    """The claim, and the blocks that are played for it."""
+
+    players: int
     first: int
     """Its first block: beyond every one that the gate may ask for."""
 
@@ -50,33 +55,26 @@ class Claim(Value):
     @property
     def text(self) -> str:
         """The claim in words."""
-        whom = self.opponent if self.baseline else "generation 0"
-        return f"{self.variant}: the champion scores above {self.limit:.3g} against {whom}"
+        opponent = self.opponent if self.baseline else "generation 0"
+        return f"{self.variant}: the champion scores above {self.limit:.3g} against {opponent}"
 
 
-class Finding(Value):
-    """What became of a claim."""
+class Finding(_Subject):
+    """The outcome of a claim."""
 
     claim: str
-    variant: str
-    model: str
-    generation: int
-    opponent: str
-    baseline: bool
     score: float
     lower: float
     upper: float
     elo: float
     elo_lower: float
     elo_upper: float
-    limit: float
-    confidence: float
     blocks: int
     n: int
     """Games."""
     met: bool
     why: str
-    """What it rests on, or what missed."""
+    """Its evidence, or the reason why it is not proven."""
 
 
 def generation_0(decisions: Sequence[Decision]) -> str | None:
@@ -87,66 +85,54 @@ def generation_0(decisions: Sequence[Decision]) -> str | None:
 def claims(
     variant: str, line: Line | None, decisions: Sequence[Decision], policy: Policy, baselines: Sequence[str] = ()
 ) -> tuple[Claim, ...]:
-    """What is to be shown of *variant*, also if it has no model yet: then it cannot be shown."""
+    """The claims about *variant*, also if it has no model yet: then they cannot be proven."""
     players = parse(variant).players
     champion, generation = (line.champion or "", line.generation) if line else ("", -1)
-    opponents = [(generation_0(decisions) or "", False), *((name, True) for name in baselines)]
-    return tuple(
-        Claim(
-            variant=variant, players=players, model=champion, generation=generation, opponent=opponent,
-            baseline=baseline, limit=1.0 / players, first=policy.gate.blocks_max,
-            confidence=BASELINE_CONFIDENCE if baseline else GENERATION_0_CONFIDENCE,
-        )
-        for opponent, baseline in opponents
-    )  # fmt: skip
+    shared: dict[str, Any] = {"variant": variant, "players": players, "model": champion, "generation": generation}
+    shared |= {"limit": 1.0 / players, "first": policy.gate.blocks_max}
+    first = generation_0(decisions) or ""
+    return (
+        Claim(opponent=first, baseline=False, confidence=_GENERATION_0_CONFIDENCE, **shared),
+        *(Claim(opponent=name, baseline=True, confidence=_BASELINE_CONFIDENCE, **shared) for name in baselines),
+    )
 
 
-def matches(claim: Claim, seed: int) -> tuple[Match, ...]:
-    """The jobs that play for *claim*.  What has learnt nothing yet is not worth a match."""
+def _matches(claim: Claim, seed: int) -> tuple[Match, ...]:
+    """The jobs that play for *claim*.  A model that has learnt nothing yet is not worth a match."""
     if claim.generation < 1:
         return ()
     size = BLOCKS_PER_BASELINE_JOB if claim.baseline else BLOCKS_PER_JOB
-    end = claim.first + claim.blocks
-    return tuple(
-        Match(
-            variant=claim.variant, candidate=claim.model, champion="" if claim.baseline else claim.opponent,
-            baseline=claim.opponent if claim.baseline else "", first=first, count=min(size, end - first),
-            purpose="proof", plies=OPENING_PLIES, seed=seed_of(seed, "proof", claim.variant), priority=URGENT,
-        )
-        for first in range(claim.first, end, size)
-    )  # fmt: skip
+    champion, baseline = ("", claim.opponent) if claim.baseline else (claim.opponent, "")
+    blank = Match(variant=claim.variant, candidate=claim.model, champion=champion, baseline=baseline, first=0, count=1)
+    seed = seed_of(seed, "proof", claim.variant)
+    blank = changed(blank, purpose=Purpose.PROOF, plies=_OPENING_PLIES, seed=seed, priority=URGENT)
+    return match_jobs(blank, claim.first, claim.first + claim.blocks, size)
 
 
-def asked(wanted: Sequence[Claim], seed: int) -> tuple[Match, ...]:
-    """The jobs for all of *wanted*, those that take longest first: then the cores end together."""
-    return tuple(job for claim in sorted(wanted, key=lambda one: not one.baseline) for job in matches(claim, seed))
+def jobs_for(claims: Sequence[Claim], seed: int) -> tuple[Match, ...]:
+    """The jobs for all of *claims*, those that take longest first: then the cores end together."""
+    return tuple(job for claim in sorted(claims, key=lambda claim: not claim.baseline) for job in _matches(claim, seed))
 
 
 def judge(claim: Claim, events: Iterable[BlocksPlayed]) -> Finding:
-    """What *events* say about *claim*; blocks of other matches change nothing, and the first result of one stands."""
-    mine = (event for event in events if _belongs(event, claim))
-    played = results.merged((), (block for event in mine for block in results.of(event) if _counts(block, claim)))
-    score = interval.of_score(results.means(played), claim.players, claim.confidence)
+    """The result of *claim* after *events*; blocks of other matches change nothing, the first result of one stands."""
+    players = (claim.variant, claim.model, claim.opponent)
+    own = (event for event in events if (event.variant, event.candidate, event.champion) == players)
+    blocks = results.merge((), (block for event in own for block in results.from_event(event) if _counts(block, claim)))
+    score = interval.of_score(results.means(blocks), claim.players, claim.confidence)
     elo = interval.in_elo(score, claim.players)
-    games = len(played) * claim.players
+    games = len(blocks) * claim.players
     met, why = _verdict(claim, score.lower, games)
-    return Finding(
-        claim=claim.text, variant=claim.variant, model=claim.model, generation=claim.generation,
-        opponent=claim.opponent, baseline=claim.baseline, score=score.value, lower=score.lower, upper=score.upper,
-        elo=elo.value, elo_lower=elo.lower, elo_upper=elo.upper, limit=claim.limit, confidence=claim.confidence,
-        blocks=len(played), n=games, met=met, why=why,
-    )  # fmt: skip
+    subject: dict[str, Any] = {name: getattr(claim, name) for name in _Subject.__struct_fields__}
+    subject |= {"score": score.value, "lower": score.lower, "upper": score.upper}
+    subject |= {"elo": elo.value, "elo_lower": elo.lower, "elo_upper": elo.upper}
+    return Finding(claim=claim.text, blocks=len(blocks), n=games, met=met, why=why, **subject)
 
 
-def done(wanted: Sequence[Claim], events: Sequence[BlocksPlayed]) -> float:
-    """Which share of the blocks that *wanted* asks for has been played."""
-    total = sum(job.count for job in asked(wanted, 0))
-    return sum(judge(claim, events).blocks for claim in wanted) / total if total else 1.0
-
-
-def _belongs(event: BlocksPlayed, claim: Claim) -> bool:
-    said = (event.variant, event.candidate, event.champion)
-    return said == (claim.variant, claim.model, claim.opponent)
+def progress(claims: Sequence[Claim], events: Sequence[BlocksPlayed]) -> float:
+    """Which share of the blocks that *claims* ask for has been played."""
+    total = sum(job.count for job in jobs_for(claims, 0))
+    return sum(judge(claim, events).blocks for claim in claims) / total if total else 1.0
 
 
 def _counts(block: Block, claim: Claim) -> bool:

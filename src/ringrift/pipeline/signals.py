@@ -1,45 +1,41 @@
-"""Signals: what feedback takes for certain about a line, and the one table of what it may change because of it.
+"""Signals: what is certain about the progress of a line, and the one table of what feedback may change because of it.
 
     signal, with bounds ─▶ certain? ─▶ effect on one setting, within a bound, for some hours ─▶ gone by itself
 
-A signal whose bounds are too wide changes nothing, and says so.  Nothing here touches a gate, the error budget or a
-review's bounds: feedback may change how much is played and who goes first, never what counts as evidence.
+A signal whose bounds are too wide changes nothing, and its verdict names the reason.  Nothing here touches a gate, the
+error budget or a review's bounds: feedback may change how much is played and which line goes first, never what counts
+as evidence.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from ringrift.evaluation.interval import Interval, summed
-from ringrift.evaluation.velocity import Point, velocity
+from ringrift.evaluation.interval import Interval, Point, summed, velocity
 from ringrift.events.model import Evidence
-from ringrift.jobs import Export, Train
 from ringrift.kernel.settings import LEAD_MAX, Policy
 from ringrift.kernel.value import Value
 from ringrift.kernel.verdict import Verdict
-from ringrift.pipeline.fill import FRESH_EXPORTS_MAX
-from ringrift.pipeline.line import Line
-from ringrift.pipeline.standing import Reign
-from ringrift.pipeline.step import Step, changed, with_more
-from ringrift.store.ports import Put, Reads, Tx
+from ringrift.pipeline.line import FRESH_EXPORTS_MAX, Line
+from ringrift.pipeline.ratings import ChampionPeriod
+from ringrift.store.records import Records
 
-KIND = "influence"
-HOUR = 3600.0
-CONFIDENCE = 0.95
-REIGNS_RECENT = 8
+_HOUR = 3600.0
+_CONFIDENCE = 0.95
+PERIODS_RECENT = 8
 """Champions that velocity rests on: older ones say nothing about now."""
 STALL, FAST = 2.0, 50.0
 """Elo an hour: next to nothing, and as much as urgency takes notice of."""
-PASSING_SHARE = 1 / 3
-"""Of candidates: a line of which fewer pass stands on a plateau."""
 URGENCY_DATA, URGENCY_VELOCITY, URGENCY_REGRESSION = 0.5, 0.3, 0.2
-"""What games that wait, a sure gain and a lost champion add to the urgency of training; together 1."""
+"""Weights of waiting games, a sure gain and a lost champion in the urgency of training; together 1."""
+
+_Trend = Literal["unknown", "rising", "steady", "flat"]
 
 
-class Signal(Value):
-    """Something about a line, with bounds: *certain* only if they leave no doubt."""
+class _Signal(Value):
+    """A measurement of a line, with bounds: *certain* only if they leave no doubt."""
 
     name: str
     value: float
@@ -48,31 +44,31 @@ class Signal(Value):
     limit: float
     certain: bool
     rule: str
-    """What must be the case for it to be certain."""
+    """The condition under which it is certain."""
 
 
-class Rule(Value):
-    """What a certain signal does to a setting, how far that may go, and when it ends."""
+class _Rule(Value):
+    """The effect of a certain signal on a setting, its limit, and when it ends."""
 
     signal: str
     setting: str
     how: Literal["times", "at most", "is"]
     amount: float
     bound: float
-    """Of the amount, however often the signal comes."""
+    """Limit of the amount, however often the signal comes."""
     seconds: float
 
 
-EFFECTS: tuple[Rule, ...] = (
-    Rule(signal="plateau", setting="games_per_export", how="times", amount=1.5, bound=2.0, seconds=6 * HOUR),
-    Rule(signal="stall", setting="games_per_export", how="times", amount=1.5, bound=2.0, seconds=6 * HOUR),
-    Rule(signal="regression", setting="review_promotions", how="at most", amount=1, bound=1, seconds=24 * HOUR),
-    Rule(signal="urgency", setting="lead", how="is", amount=LEAD_MAX, bound=LEAD_MAX, seconds=HOUR),
+_EFFECTS: tuple[_Rule, ...] = (
+    _Rule(signal="plateau", setting="games_per_export", how="times", amount=1.5, bound=2.0, seconds=6 * _HOUR),
+    _Rule(signal="stall", setting="games_per_export", how="times", amount=1.5, bound=2.0, seconds=6 * _HOUR),
+    _Rule(signal="regression", setting="review_promotions", how="at most", amount=1, bound=1, seconds=24 * _HOUR),
+    _Rule(signal="urgency", setting="lead", how="is", amount=LEAD_MAX, bound=LEAD_MAX, seconds=_HOUR),
 )
 """Everything that feedback may change."""
 
 
-class Effect(Value):
+class _Effect(Value):
     """A change of one setting that is in force from *since* to *until*."""
 
     signal: str
@@ -83,105 +79,121 @@ class Effect(Value):
     until: float
 
 
-class Influence(Value):
-    """What feedback does to one line, and how fast that line was when its ratings were last computed."""
+class Feedback(Value):
+    """The feedback of one line."""
 
     variant: str
-    effects: tuple[Effect, ...] = ()
-    """One for each setting: the newest signal counts."""
-    pace: Interval | None = None
+    effects: tuple[_Effect, ...] = ()
+    velocity: Interval | None = None
+    """Elo an hour when its ratings were last computed; None if nothing can be said."""
+    trend: _Trend = "unknown"
+    """As it was last published."""
+    rejections: int = 0
+    """Since the last promotion."""
+    since: float = 0.0
+    """When the first of them was."""
+    plateaued: bool = False
+    """Whether this plateau was published."""
 
 
-# -- what is certain ---------------------------------------------------------------------------------------------------
+FEEDBACK = Records("feedback", Feedback, id="variant")
 
 
-def pace_of(reigns: Sequence[Reign], at: float) -> Interval | None:
+def velocity_of(periods: Sequence[ChampionPeriod], at: float) -> Interval | None:
     """Elo gained in an hour up to *at*, by the newest champions; None if they show no line."""
-    points = [Point(at=reign.since, elo=reign.elo) for reign in reigns[-REIGNS_RECENT:] if reign.elo is not None]
-    if points and reigns[-1].elo is not None and at > points[-1].at:
-        points.append(Point(at=at, elo=reigns[-1].elo))  # as long as nobody is promoted, nothing is gained
-    return velocity(points, CONFIDENCE)
+    points = [Point(at=period.since, elo=period.elo) for period in periods[-PERIODS_RECENT:] if period.elo is not None]
+    if points and periods[-1].elo is not None and at > points[-1].at:
+        points.append(Point(at=at, elo=periods[-1].elo))  # while no better model is found, nothing is gained
+    return velocity(points, _CONFIDENCE)
 
 
-def stall(pace: Interval | None) -> Signal:
+def trend(pace: Interval | None) -> _Trend:
+    """*rising* or *flat* if the bounds of *pace* leave no doubt, *steady* if they do."""
+    if pace is None:
+        return "unknown"
+    return "flat" if pace.upper < STALL else "rising" if pace.lower > STALL else "steady"
+
+
+def stall(pace: Interval | None) -> _Signal:
     """That a line surely gains next to nothing."""
-    rule = f"Elo an hour, the upper bound, is below {STALL:g}"
-    return _of(pace, "stall", STALL, pace is not None and pace.upper < STALL, rule)
+    rule = f"upper bound of Elo an hour is below {STALL:g}"
+    return _signal("stall", pace, STALL, trend(pace) == "flat", rule)
 
 
-def plateau(rejections: int) -> Signal:
-    """That few candidates pass: so many in a row did not, since the last that did."""
-    upper = 1.0 - (1.0 - CONFIDENCE) ** (1.0 / rejections) if rejections else 1.0
-    rule = f"the share of candidates that pass, the upper bound, is below {PASSING_SHARE:.2g}"
-    certain = upper < PASSING_SHARE
-    return Signal(name="plateau", value=0.0, lower=0.0, upper=upper, limit=PASSING_SHARE, certain=certain, rule=rule)
+def plateau(rejections: int, policy: Policy) -> _Signal:
+    """That few candidates pass: as many in a row as the policy allows did not, since the last that did."""
+    limit = _passing_share_max(policy.plateau_rejections)
+    upper, certain = _passing_share_max(rejections), rejections >= policy.plateau_rejections
+    rule = f"upper bound of the share of candidates that pass is at most {limit:.2g}"
+    return _Signal(name="plateau", value=0.0, lower=0.0, upper=upper, limit=limit, certain=certain, rule=rule)
 
 
-def regression(evidence: Evidence | None, players: int) -> Signal:
-    """That the champion which had to go was weaker than the one that is back: only blocks can say so."""
-    found = None
+def _passing_share_max(rejections: int) -> float:
+    """The upper bound of the share of candidates that pass, after so many rejections in a row."""
+    return 1.0 - (1.0 - _CONFIDENCE) ** (1.0 / rejections) if rejections else 1.0
+
+
+def regression(evidence: Evidence | None, players: int) -> _Signal:
+    """That the champion which had to go was weaker than the one that is back: only blocks can show it."""
+    elo = None
     if evidence is not None:
-        found = summed([(evidence.score, evidence.blocks, evidence.scale(players))], CONFIDENCE)
-    rule = "Elo of the champion that went, the upper bound, is below 0"
-    return _of(found, "regression", 0.0, found is not None and found.upper < 0.0, rule)
+        elo = summed([(evidence.score, evidence.blocks, evidence.scale(players))], _CONFIDENCE)
+    rule = "upper bound of the Elo of the replaced champion is below 0"
+    return _signal("regression", elo, 0.0, elo is not None and elo.upper < 0.0, rule)
 
 
-def urgency(line: Line, influence: Influence, policy: Policy, at: float) -> Signal:
-    """How soon *line* should train, 0 … 1: by games that wait, by a pace that is surely up, by a champion it lost."""
+def _urgency(line: Line, feedback: Feedback, policy: Policy, at: float) -> _Signal:
+    """How soon *line* should train, 0 … 1: by games that wait, by a sure gain, by a champion it lost."""
     waiting = min(line.fresh / (FRESH_EXPORTS_MAX * policy.games_per_export), 1.0)
-    lost = any(effect.signal == "regression" for effect in in_force(influence.effects, at))
-    known = URGENCY_DATA * waiting + URGENCY_REGRESSION * lost
-    pace = influence.pace
-    lower, value, upper = (0.0, 0.0, 1.0) if pace is None else (pace.lower, pace.value, pace.upper)
-    low, middle, high = (known + URGENCY_VELOCITY * min(max(elo / FAST, 0.0), 1.0) for elo in (lower, value, upper))
-    rule = "urgency of training, 0 … 1: only its lower bound counts"
-    return Signal(name="urgency", value=middle, lower=low, upper=high, limit=1.0, certain=True, rule=rule)
-
-
-def _of(found: Interval | None, name: str, limit: float, certain: bool, rule: str) -> Signal:
-    if found is None:
-        nothing = f"{rule}; there is not enough to say"
-        return Signal(name=name, value=0.0, lower=-math.inf, upper=math.inf, limit=limit, certain=False, rule=nothing)
-    return Signal(
-        name=name, value=found.value, lower=found.lower, upper=found.upper, limit=limit, certain=certain, rule=rule
+    lost = any(effect.signal == "regression" for effect in active_effects(feedback.effects, at))
+    base = URGENCY_DATA * waiting + URGENCY_REGRESSION * lost
+    pace = feedback.velocity or Interval(value=0.0, lower=0.0, upper=1.0)
+    low, middle, high = (
+        base + URGENCY_VELOCITY * min(max(elo / FAST, 0.0), 1.0) for elo in (pace.lower, pace.value, pace.upper)
     )
+    rule = "urgency of training, 0 … 1: only its lower bound counts"
+    return _Signal(name="urgency", value=middle, lower=low, upper=high, limit=1.0, certain=True, rule=rule)
 
 
-# -- what follows ------------------------------------------------------------------------------------------------------
+def _signal(name: str, elo: Interval | None, limit: float, certain: bool, rule: str) -> _Signal:
+    if elo is None:
+        elo, rule = Interval(value=0.0, lower=-math.inf, upper=math.inf), f"{rule}; there is not enough data"
+    lower, upper = elo.lower, elo.upper
+    return _Signal(name=name, value=elo.value, lower=lower, upper=upper, limit=limit, certain=certain, rule=rule)
 
 
-def in_force(effects: Iterable[Effect], now: float) -> tuple[Effect, ...]:
-    """Those of *effects* that hold *now*: one from the future does not, in case a clock was wrong."""
+def active_effects(effects: Iterable[_Effect], now: float) -> tuple[_Effect, ...]:
+    """Those of *effects* that are in force *now*: one from the future is not, in case a clock was wrong."""
     return tuple(effect for effect in effects if effect.since <= now < effect.until)
 
 
-def felt(effects: Sequence[Effect], signal: Signal, now: float) -> tuple[Effect, ...]:
+def apply_signal(effects: Sequence[_Effect], signal: _Signal, now: float) -> tuple[_Effect, ...]:
     """*effects* after *signal*: stronger and longer if it is certain, as they were if it is not."""
-    kept = {effect.setting: effect for effect in in_force(effects, now)}
-    for rule in EFFECTS:
-        if rule.signal == signal.name and signal.certain:
-            before = kept.get(rule.setting)
-            again = before.amount if before is not None and before.signal == signal.name else None
-            kept[rule.setting] = Effect(
-                signal=signal.name, setting=rule.setting, how=rule.how, amount=_amount(rule, signal, again),
-                since=now if before is None or again is None else before.since, until=now + rule.seconds,
-            )  # fmt: skip
-    return tuple(kept[setting] for setting in sorted(kept))
+    by_setting = {effect.setting: effect for effect in active_effects(effects, now)}
+    for rule in _EFFECTS if signal.certain else ():
+        if rule.signal != signal.name:
+            continue
+        before = by_setting.get(rule.setting)
+        same = before if before is not None and before.signal == signal.name else None
+        amount, since, until = _amount(rule, signal, same), now if same is None else same.since, now + rule.seconds
+        shared: dict[str, Any] = {name: getattr(rule, name) for name in ("signal", "setting", "how")}
+        by_setting[rule.setting] = _Effect(amount=amount, since=since, until=until, **shared)
+    return tuple(by_setting[setting] for setting in sorted(by_setting))
 
 
-def _amount(rule: Rule, signal: Signal, again: float | None) -> float:
+def _amount(rule: _Rule, signal: _Signal, before: _Effect | None) -> float:
     match rule.how:
-        case "times" if again is not None:
-            return min(again * rule.amount, rule.bound)
+        case "times" if before is not None:
+            return min(before.amount * rule.amount, rule.bound)
         case "is":
             return float(round(rule.bound * signal.lower))
     return rule.amount
 
 
-def adjusted(policy: Policy, effects: Iterable[Effect], now: float) -> Policy:
-    """*policy* under those of *effects* that are in force.  What is off stays off."""
+def _adjust_policy(policy: Policy, effects: Iterable[_Effect], now: float) -> Policy:
+    """*policy* under those of *effects* that are in force.  A setting that is off stays off."""
     changes: dict[str, int] = {}
-    for effect in in_force(effects, now):
+    for effect in active_effects(effects, now):
         value: int = getattr(policy, effect.setting)
         match effect.how:
             case "times":
@@ -190,53 +202,24 @@ def adjusted(policy: Policy, effects: Iterable[Effect], now: float) -> Policy:
                 changes[effect.setting] = min(value, int(effect.amount))
             case "is":
                 changes[effect.setting] = int(effect.amount)
-    return changed(policy, **changes)
+    return msgspec.structs.replace(policy, **changes)
 
 
-def steered(line: Line, influence: Influence, policy: Policy, at: float) -> Policy:
-    """*policy* as feedback wants it for *line* now."""
-    urgent = felt((), urgency(line, influence, policy, at), at)
-    return adjusted(policy, (*influence.effects, *urgent), at)
+def steer(line: Line, feedback: Feedback, policy: Policy, at: float) -> Policy:
+    """*policy* as feedback adjusts it for *line* now."""
+    urgent = apply_signal((), _urgency(line, feedback, policy, at), at)
+    return _adjust_policy(policy, (*feedback.effects, *urgent), at)
 
 
-def ahead(step: Step, lead: int, at: float) -> Step:
-    """*step* with its Export and Train jobs so far before those of other lines, and with the reason."""
-    jobs = tuple(
-        changed(job, priority=job.priority + lead) if isinstance(job, Export | Train) else job for job in step.jobs
-    )
-    if not any(isinstance(job, Export | Train) for job in jobs):
-        return step
-    rule = "lead of its training: games that wait, a pace that is surely up, a champion that was lost"
-    said = Verdict(gate="feedback urgency", allowed=lead > 0, rule=rule, value=lead, limit=LEAD_MAX, since=at)
-    return with_more(changed(step, jobs=jobs), verdicts=(said,))
-
-
-def verdict(signal: Signal, effects: Iterable[Effect], at: float) -> Verdict:
+def signal_verdict(signal: _Signal, effects: Iterable[_Effect], at: float) -> Verdict:
     """Why *signal* has an effect or has none: the bound that decides, and until when it lasts."""
-    mine = [effect for effect in in_force(effects, at) if effect.signal == signal.name]
-    return Verdict(
-        gate=f"feedback {signal.name}", allowed=bool(mine), rule=signal.rule, limit=signal.limit, since=at,
-        value=signal.upper if math.isfinite(signal.upper) else 0.0, until=mine[0].until if mine else None,
-    )  # fmt: skip
+    until = next((effect.until for effect in active_effects(effects, at) if effect.signal == signal.name), None)
+    value, gate = signal.upper if math.isfinite(signal.upper) else 0.0, f"feedback {signal.name}"
+    limit, allowed = signal.limit, until is not None
+    return Verdict(gate=gate, allowed=allowed, rule=signal.rule, value=value, limit=limit, since=at, until=until)
 
 
-def expired(effect: Effect, at: float) -> Verdict:
-    """That *effect* is over."""
-    return Verdict(
-        gate=f"feedback {effect.signal}", allowed=False, rule=f"its effect on {effect.setting} has expired",
-        value=effect.amount, limit=effect.amount, since=at,
-    )  # fmt: skip
-
-
-# -- records -----------------------------------------------------------------------------------------------------------
-
-
-async def load(view: Reads, variant: str) -> Influence:
-    """What feedback does to *variant*."""
-    body = (await view.get(KIND, [variant])).get(variant)
-    return Influence(variant=variant) if body is None else msgspec.json.decode(body, type=Influence)
-
-
-async def save(tx: Tx, influence: Influence) -> None:
-    """Write *influence*."""
-    await tx.put([Put(kind=KIND, id=influence.variant, body=msgspec.json.encode(influence))])
+def expiry_verdict(effect: _Effect, at: float) -> Verdict:
+    """The verdict on *effect* once it is over."""
+    gate, rule = f"feedback {effect.signal}", f"its effect on {effect.setting} has expired"
+    return Verdict(gate=gate, allowed=False, rule=rule, value=effect.amount, limit=effect.amount, since=at)

@@ -1,22 +1,22 @@
-"""Step: the line after an event with what that calls for, and the small parts that steps are made of."""
+"""Step: the line after an event with everything that follows from it; context: what a decision may look at besides."""
 
-from typing import TypeVar
-
-import msgspec
+from typing import Any
 
 from ringrift.evaluation.budget import Account
 from ringrift.events.base import Event
-from ringrift.jobs import Job
-from ringrift.kernel.value import Value
+from ringrift.events.evaluation import Block
+from ringrift.jobs import Job, JobFilter
+from ringrift.kernel.settings import Policy
+from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline.line import Decision, Line, Stage
 from ringrift.pipeline.models import Change
-
-V = TypeVar("V", bound=Value)
+from ringrift.pipeline.ratings import LineRatings
+from ringrift.pipeline.signals import Feedback
 
 
 class Step(Value):
-    """The line after an event, and what that calls for.  Everything in it is written in one transaction."""
+    """The line after an event, and what follows.  Everything in it is written in one transaction."""
 
     line: Line
     jobs: tuple[Job, ...] = ()
@@ -29,13 +29,10 @@ class Step(Value):
     """Models that have come to another state."""
     account: Account | None = None
     """The run's error budget, if this step has changed it."""
-    cancel: tuple[str, ...] = ()
-    """Beginnings of the keys of jobs that are no longer wanted."""
-
-
-def changed(value: V, **changes: object) -> V:
-    """*value* with these *changes*."""
-    return msgspec.structs.replace(value, **changes)
+    feedback: Feedback | None = None
+    """The feedback of the line, if this step has changed it."""
+    cancel: tuple[JobFilter, ...] = ()
+    """Live jobs that are obsolete."""
 
 
 def move(line: Line, stage: Stage, at: float, **changes: object) -> Line:
@@ -48,14 +45,37 @@ def gate(stage: Stage, rule: str, value: float, limit: float, at: float) -> Verd
     return Verdict(gate=stage, allowed=value >= limit, rule=rule, value=value, limit=limit, since=at)
 
 
-def with_more(
-    step: Step, *, jobs: tuple[Job, ...] = (), events: tuple[Event, ...] = (), verdicts: tuple[Verdict, ...] = (),
-    decision: Decision | None = None, evidence: tuple[str, ...] = (), models: tuple[Change, ...] = (),
-    cancel: tuple[str, ...] = (),
-) -> Step:  # fmt: skip
-    """*step* with more in it: what is said here comes first."""
-    return changed(
-        step, jobs=jobs + step.jobs, events=events + step.events, verdicts=verdicts + step.verdicts,
-        decision=decision or step.decision, evidence=evidence or step.evidence, models=models + step.models,
-        cancel=cancel + step.cancel,
-    )  # fmt: skip
+def with_more(step: Step, **more: Any) -> Step:
+    """*step* with more in it: tuples come before those of *step*, everything else replaces what was there."""
+    joined = {name: value + getattr(step, name) for name, value in more.items() if isinstance(value, tuple)}
+    return changed(step, **{**more, **joined})
+
+
+class Promotion(Value):
+    """The decision that made the champion, and the blocks that it rests on."""
+
+    decision: Decision
+    blocks: tuple[Block, ...]
+
+
+class Context(Value):
+    """The input of a decision about one line.  The pipeline daemon loads what the event calls for."""
+
+    policy: Policy
+    at: float
+    """The time of the event."""
+    account: Account
+    """The run's error budget, from which every test of a candidate pays."""
+    step: Step
+    """The step that the deciders before this one have made."""
+    feedback: Feedback
+    ratings: LineRatings
+    quarantined: frozenset[str] = frozenset()
+    """Those of the nodes of the event that are in quarantine."""
+    promotion: Promotion | None = None
+
+
+def context_for(line: Line, policy: Policy, at: float, account: Account) -> Context:
+    """The context of an event that calls for nothing but the policy, the time and the error budget."""
+    feedback, ratings = Feedback(variant=line.variant), LineRatings(variant=line.variant)
+    return Context(policy=policy, at=at, account=account, step=Step(line=line), feedback=feedback, ratings=ratings)

@@ -1,41 +1,40 @@
 """Trust: which nodes are believed, as one function without clock, disk or network.
 
     results of a node ─▶ its games are counted; canaries are asked for while their share allows it
-    blocks of a match ─▶ tallied by node; who lies too far from the others is quarantined
-    canaries          ─▶ compared exactly; who differs from the truth is quarantined
+    blocks of a match ─▶ tallied by node; a node too far from the others is quarantined
+    canaries          ─▶ compared exactly; a node that differs from the truth is quarantined
 
 What a quarantined node still reports counts for nothing.
 """
 
 from ringrift.evaluation import canary, homogeneity
 from ringrift.evaluation.canary import Canaries
-from ringrift.evaluation.homogeneity import Tally
+from ringrift.evaluation.homogeneity import MatchTally
 from ringrift.events.evaluation import BlocksPlayed
 from ringrift.events.node import CanaryPlayed, Quarantined
 from ringrift.events.selfplay import BatchFinished
 from ringrift.events.work import Buried
-from ringrift.jobs import CANARY, Match
-from ringrift.kernel.value import Value
+from ringrift.jobs import Match
+from ringrift.kernel.value import Value, changed
 from ringrift.kernel.variant import parse
 from ringrift.kernel.verdict import Verdict
-from ringrift.pipeline.step import changed
+from ringrift.store.records import Records
 
-KIND, CANARIES, TALLY = "trust", "canary", "tally"
-GATE = "trust"
-TALLIES_MAX = 32
+_GATE = "trust"
+_TALLIES_MAX = 32
 """Matches that are remembered; the oldest go first."""
-OPEN_MAX = 2
+_OPEN_MAX = 2
 """Canary jobs that may wait for one node: one that is away must not find a heap of them."""
 MAJORITY_MIN = 3
 """Nodes that play from which on a majority tells the truth; among fewer the leader is trusted."""
 SETTLE_SECONDS = 600.0
-"""How long nobody must have joined before the leader is trusted: a fleet that just starts may yet have a majority."""
+"""Time without a node joining before the leader is trusted: a fleet that just starts may yet have a majority."""
 
 Result = BatchFinished | BlocksPlayed | CanaryPlayed
 
 
 class Trust(Value):
-    """What is remembered of one node."""
+    """The trust record of one node."""
 
     node: str
     games: int = 0
@@ -44,29 +43,34 @@ class Trust(Value):
     """Games of the canaries asked of it."""
     answered: int = 0
     """Canary blocks that it has reported."""
-    under_way: int = 0
-    """Canary jobs asked for and neither answered nor given up."""
+    open_jobs: int = 0
+    """Canary jobs neither answered nor given up."""
     following: dict[str, int] = {}
     """By variant: the number of its next canary."""
 
 
-class Known(Value):
-    """What is written down about the node of an event, its variant and the fleet."""
+TRUSTS = Records("trust", Trust, id="node")
+CANARIES = Records("canary", Canaries, id="variant")
+TALLIES = Records("tally", MatchTally, id="match", limit=2 * _TALLIES_MAX)
+
+
+class TrustState(Value):
+    """The records about the node of an event, its variant and the fleet."""
 
     trust: Trust
     canaries: Canaries
-    tallies: tuple[Tally, ...] = ()
+    tallies: tuple[MatchTally, ...] = ()
     quarantined: frozenset[str] = frozenset()
     trusted: str | None = None
-    """Whose word is the truth because there is no majority to ask."""
+    """The node whose report is the truth because there is no majority to ask."""
     agree: int = canary.AGREE_MIN
-    """How many must say the same of a canary before it is the truth."""
+    """How many nodes must report the same of a canary before it is the truth."""
 
 
-class Turn(Value):
-    """What is known after an event, and what that calls for.  Everything in it is written in one transaction."""
+class TrustStep(Value):
+    """The state after an event, and what follows.  Everything in it is written in one transaction."""
 
-    known: Known
+    state: TrustState
     jobs: tuple[Match, ...] = ()
     events: tuple[Quarantined, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
@@ -75,105 +79,94 @@ class Turn(Value):
     """Tallies that are remembered no more."""
 
 
-def tally_id(event: BlocksPlayed) -> str:
-    """The name of the match that *event* belongs to; with other settings the same models play another one."""
-    return f"{event.variant}:{event.candidate}:{event.champion}:{event.settings}"
-
-
-def take(known: Known, event: Result, at: float) -> Turn:
-    """Take in what a node has reported."""
-    if event.node in known.quarantined:
-        return Turn(known=known)
+def judge_result(state: TrustState, event: Result, at: float) -> TrustStep:
+    """The state after a report of a node."""
+    if event.node in state.quarantined:
+        return TrustStep(state=state)
     players = parse(event.variant).players
     games = event.games if isinstance(event, BatchFinished) else players * len(event.blocks)
-    known = changed(known, trust=changed(known.trust, games=known.trust.games + games))
-    turn = Turn(known=known)
+    state = changed(state, trust=changed(state.trust, games=state.trust.games + games))
+    step = TrustStep(state=state)
     match event:
         case BlocksPlayed():
-            turn = _compared(known, event, players, at)
+            step = _judge_blocks(state, event, players, at)
         case CanaryPlayed():
-            turn = _tried(known, event, at)
-    return turn if event.node in turn.known.quarantined else _asked(turn, event.variant, players)
+            step = _judge_canaries(state, event, at)
+    return step if event.node in step.state.quarantined else _with_canaries(step, event.variant, players)
 
 
-def give_up(known: Known, event: Buried) -> Turn:
+def give_up_canary(state: TrustState, event: Buried) -> TrustStep:
     """A canary was not played.  One that was refused at once never will be: the workload has no such players."""
-    trust = changed(known.trust, under_way=max(known.trust.under_way - 1, 0))
-    canaries = canary.refused(known.canaries) if event.attempts <= 1 else known.canaries
-    return Turn(known=changed(known, trust=trust, canaries=canaries))
+    trust = changed(state.trust, open_jobs=max(state.trust.open_jobs - 1, 0))
+    canaries = canary.refuse(state.canaries) if event.attempts <= 1 else state.canaries
+    return TrustStep(state=changed(state, trust=trust, canaries=canaries))
 
 
-def node_of(key: str) -> str | None:
-    """The node that the canary job with this *key* was asked of; None for the key of another job."""
-    return key.removeprefix(CANARY).partition(":")[0] if key.startswith(CANARY) else None
+def operator_verdict(reason: str, at: float) -> Verdict:
+    """The verdict of an operator who quarantines a node."""
+    return _verdict(f"by hand: {reason}", at)
 
 
-def by_hand(reason: str, at: float) -> Verdict:
-    """The verdict of a person."""
-    return Verdict(gate=GATE, allowed=False, rule=f"by hand: {reason}", value=1.0, limit=0.0, since=at)
+def _verdict(rule: str, at: float, value: float = 1.0, limit: float = 0.0) -> Verdict:
+    return Verdict(gate=_GATE, allowed=False, rule=rule, value=value, limit=limit, since=at)
 
 
-def _compared(known: Known, event: BlocksPlayed, players: int, at: float) -> Turn:
-    """Blocks of a match, seen beside those of the other nodes."""
-    name = tally_id(event)
-    mine = next((tally for tally in known.tallies if tally.match == name), Tally(match=name, since=at))
-    mine = homogeneity.reported(mine, event.node, homogeneity.counted(event.blocks, players))
-    tallies = sorted((mine, *(tally for tally in known.tallies if tally.match != name)), key=lambda one: one.since)
-    dropped, tallies = tallies[:-TALLIES_MAX], tallies[-TALLIES_MAX:]
-    verdicts = {
-        found.node: Verdict(
-            gate=GATE, allowed=False, rule="results away from those of other nodes, in deviations", value=found.z,
-            limit=homogeneity.RESIDUAL_MAX, since=at,
-        )
-        for found in homogeneity.outliers(tallies)
-    }  # fmt: skip
-    turn = _convicted(changed(known, tallies=tuple(tallies)), verdicts)
-    return changed(turn, dropped=tuple(tally.match for tally in dropped))
+def _judge_blocks(state: TrustState, event: BlocksPlayed, players: int, at: float) -> TrustStep:
+    # With other settings the same models play another match.
+    name = f"{event.variant}:{event.candidate}:{event.champion}:{event.settings}"
+    own = next((tally for tally in state.tallies if tally.match == name), MatchTally(match=name, since=at))
+    own = homogeneity.add_counts(own, event.node, homogeneity.count_outcomes(event.blocks, players))
+    others = [tally for tally in state.tallies if tally.match != name]
+    tallies = sorted((own, *others), key=lambda tally: tally.since)
+    dropped, tallies = tallies[:-_TALLIES_MAX], tallies[-_TALLIES_MAX:]
+    rule, limit = "results away from those of other nodes, in deviations", homogeneity.RESIDUAL_MAX
+    verdicts = {outlier.node: _verdict(rule, at, outlier.z, limit) for outlier in homogeneity.outliers(tallies)}
+    step = _quarantine(changed(state, tallies=tuple(tallies)), verdicts)
+    return changed(step, dropped=tuple(tally.match for tally in dropped))
 
 
-def _tried(known: Known, event: CanaryPlayed, at: float) -> Turn:
-    """Canaries, compared with the truth.  Those of another seed were asked for by another version of the program."""
-    trust = known.trust
-    trust = changed(
-        trust, answered=trust.answered + len(event.blocks), under_way=max(trust.under_way - 1, 0)
-    )  # fmt: skip
-    known = changed(known, trust=trust)
-    if event.seed != known.canaries.seed:
-        return Turn(known=known)
-    heard = canary.heard(known.canaries, event.node, event.blocks, trusted=known.trusted, agree=known.agree)
-    verdicts = {
-        wrong.node: Verdict(
-            gate=GATE, allowed=False, value=1.0, limit=0.0, since=at,
-            rule=f"canary {wrong.number} of {event.variant} scores {list(wrong.truth)}, not {list(wrong.said)}: wrong",
-        )
-        for wrong in reversed(heard.wrong)
-    }  # fmt: skip
-    return _convicted(changed(known, canaries=heard.canaries), verdicts)
+def _judge_canaries(state: TrustState, event: CanaryPlayed, at: float) -> TrustStep:
+    """Compare canaries with the truth.  Those of another seed belong to another version of the program."""
+    trust = state.trust
+    answered, open_jobs = trust.answered + len(event.blocks), max(trust.open_jobs - 1, 0)
+    state = changed(state, trust=changed(trust, answered=answered, open_jobs=open_jobs))
+    if event.seed != state.canaries.seed:
+        return TrustStep(state=state)
+    canaries, mismatches = canary.judge_report(
+        state.canaries, event.node, event.blocks, trusted=state.trusted, agree=state.agree
+    )
+    rules = {mismatch.node: _mismatch(event.variant, mismatch) for mismatch in reversed(mismatches)}
+    verdicts = {node: _verdict(rule, at) for node, rule in rules.items()}
+    return _quarantine(changed(state, canaries=canaries), verdicts)
 
 
-def _convicted(known: Known, verdicts: dict[str, Verdict]) -> Turn:
-    """*known* with these nodes in quarantine and their blocks out of every tally."""
-    new = {node: why for node, why in verdicts.items() if node not in known.quarantined}
+def _mismatch(variant: str, mismatch: canary.Mismatch) -> str:
+    truth, scores = list(mismatch.truth), list(mismatch.scores)
+    return f"canary {mismatch.number} of {variant} scores {truth}, this node reported {scores}; wrong canaries"
+
+
+def _quarantine(state: TrustState, verdicts: dict[str, Verdict]) -> TrustStep:
+    """*state* with these nodes in quarantine and their blocks out of every tally."""
+    new = {node: verdict for node, verdict in verdicts.items() if node not in state.quarantined}
     if not new:
-        return Turn(known=known)
-    known = changed(
-        known, quarantined=known.quarantined | set(new),
-        tallies=tuple(homogeneity.without(tally, new) for tally in known.tallies),
-    )  # fmt: skip
-    said = tuple(Quarantined(node=node, reason=f"{why.rule}: {why.value:.3g} of {why.limit:g}")
-                 for node, why in new.items())  # fmt: skip
-    return Turn(known=known, events=said, verdicts=tuple(new.values()))
+        return TrustStep(state=state)
+    tallies = tuple(homogeneity.without(tally, new) for tally in state.tallies)
+    state = changed(state, quarantined=state.quarantined | set(new), tallies=tallies)
+    events = tuple(
+        Quarantined(node=node, reason=f"{verdict.rule}: {verdict.value:.3g} of {verdict.limit:g}")
+        for node, verdict in new.items()
+    )
+    return TrustStep(state=state, events=events, verdicts=tuple(new.values()))
 
 
-def _asked(turn: Turn, variant: str, players: int) -> Turn:
-    """*turn* with the next canaries of its node, if their share allows some."""
-    trust, canaries = turn.known.trust, turn.known.canaries
+def _with_canaries(step: TrustStep, variant: str, players: int) -> TrustStep:
+    """*step* with the next canaries of its node, if their share allows some."""
+    trust, canaries = step.state.trust, step.state.canaries
     owed = canary.blocks_owed(trust.games, trust.canary_games, players)
-    if not owed or canaries.refused or trust.under_way >= OPEN_MAX:
-        return turn
+    if not owed or canaries.refused or trust.open_jobs >= _OPEN_MAX:
+        return step
     job = canary.job(canaries, trust.node, trust.following.get(variant, 0), owed)
-    trust = changed(
-        trust, canary_games=trust.canary_games + players * job.count, under_way=trust.under_way + 1,
-        following={**trust.following, variant: (job.first + job.count) % canary.NUMBERS},
-    )  # fmt: skip
-    return changed(turn, known=changed(turn.known, trust=trust), jobs=(job,))
+    following = {**trust.following, variant: (job.first + job.count) % canary.NUMBERS}
+    games = trust.canary_games + players * job.count
+    trust = changed(trust, canary_games=games, open_jobs=trust.open_jobs + 1, following=following)
+    return changed(step, state=changed(step.state, trust=trust), jobs=(job,))

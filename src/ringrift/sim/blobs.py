@@ -1,4 +1,4 @@
-"""MemoryBlobs: the blobs of a simulated node, whole or absent, and lost only when its disk is."""
+"""MemoryBlobs: the blobs of a simulated node, whole or absent, and lost only with its disk."""
 
 import hashlib
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -16,10 +16,9 @@ class MemoryBlobs:
         self.files: dict[str, bytes] = {}
 
     async def put(self, datas: Sequence[bytes]) -> Sequence[str]:
-        return [self.keep(data) for data in datas]
+        return [self.add(data) for data in datas]
 
-    def keep(self, data: bytes) -> str:
-        """Store *data*; its name."""
+    def add(self, data: bytes) -> str:
         blob = hashlib.sha256(data).hexdigest()
         self.files[blob] = data
         return blob

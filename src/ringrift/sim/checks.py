@@ -1,32 +1,41 @@
-"""Checks: the promises, each as a function over recorded history that returns what breaks it.
+"""Checks: the invariants, each as a function over recorded history that returns its violations.
 
-The numbers are those of the invariants the project promises (docs/why/promises.md).
+The numbers are those of the invariants that the project promises (docs/why/promises.md).
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ringrift.pipeline.line import Line
 from ringrift.store.ports import Delivery
 
-Notes = Sequence[tuple[str, int]]
+_Notes = Sequence[tuple[str, int]]
+
+
+def _drops(notes: _Notes, rise: int = 0) -> Iterator[tuple[str, int, int]]:
+    """Each note below the highest one of its name so far plus *rise*: (name, that one, its value)."""
+    highest: dict[str, int] = {}
+    for name, value in notes:
+        if name in highest and value < highest[name] + rise:
+            yield name, highest[name], value
+        highest[name] = max(value, highest.get(name, 0))
 
 
 def acked_are_stored(acked: Iterable[str], stored: Collection[str]) -> list[str]:
-    """I1: what was acknowledged is on stable storage."""
+    """I1: an acknowledged event is on stable storage."""
     return [f"I1: acknowledged event {id} is not stored" for id in acked if id not in stored]
 
 
 def acked_are_handled(acked: Iterable[str], handled: Mapping[str, Collection[str]]) -> list[str]:
     """I2 for handlers: every acknowledged event is delivered at least once, each time under the same key."""
-    never = [f"I2: event {id} never reached the handler" for id in acked if id not in handled]
+    missing = [f"I2: event {id} never reached the handler" for id in acked if id not in handled]
     twice = [f"I2: event {id} was handled under {len(keys)} keys" for id, keys in handled.items() if len(keys) > 1]
-    return never + twice
+    return missing + twice
 
 
 def acked_are_settled(acked: Iterable[str], effects: Mapping[str, int], parked: Collection[str]) -> list[str]:
-    """I2 and I8: what was acknowledged reached the reader, or is a dead letter that says why."""
-    return [f"I2: event {id} reached nobody" for id in acked if id not in effects and id not in parked]
+    """I2 and I8: an acknowledged event reached the reader, or is a dead letter with its error."""
+    return [f"I2: event {id} reached no reader" for id in acked if id not in effects and id not in parked]
 
 
 def effects_are_single(effects: Mapping[str, int]) -> list[str]:
@@ -34,85 +43,66 @@ def effects_are_single(effects: Mapping[str, int]) -> list[str]:
     return [f"I3: event {id} took effect {count} times" for id, count in effects.items() if count != 1]
 
 
-def nothing_is_invented(effects: Iterable[str], tried: Collection[str]) -> list[str]:
-    """I4: nothing is delivered that nobody attempted."""
-    return [f"I4: event {id} was never published" for id in effects if id not in tried]
+def nothing_is_invented(effects: Iterable[str], published: Collection[str]) -> list[str]:
+    """I4: every delivered event was published."""
+    return [f"I4: event {id} was never published" for id in effects if id not in published]
 
 
-def readers_only_advance(advanced: Notes) -> list[str]:
+def readers_only_advance(advanced: _Notes) -> list[str]:
     """I5: every reader takes positions in order, none twice."""
-    found, places = [], dict[str, int]()
-    for reader, position in advanced:
-        if position < places.get(reader, 0):
-            found.append(f"I5: reader {reader} went back from {places[reader]} to {position}")
-        places[reader] = position
-    return found
+    return [f"I5: reader {name} went back from {last} to {position}" for name, last, position in _drops(advanced)]
 
 
-def newest_holder_finishes_once(claimed: Notes, finished: Notes) -> list[str]:
+def newest_holder_finishes_once(claimed: _Notes, finished: _Notes) -> list[str]:
     """I6: at most one completion of a job is accepted, and it is the newest holder's."""
     newest: dict[str, int] = {}
     for job, fence in claimed:
         newest[job] = max(fence, newest.get(job, 0))
     counts = Counter(job for job, _ in finished)
-    found = [f"I6: job {job} was finished {count} times" for job, count in counts.items() if count > 1]
+    twice = [f"I6: job {job} was finished {count} times" for job, count in counts.items() if count > 1]
     stale = [(job, fence) for job, fence in finished if fence != newest.get(job)]
-    return found + [f"I6: job {job} was finished under fence {f}, newest {newest.get(job)}" for job, f in stale]
+    return twice + [f"I6: job {job} was finished under fence {f}, newest {newest.get(job)}" for job, f in stale]
 
 
-def fences_grow(claimed: Notes) -> list[str]:
-    """I14 within a run: a fence is never given twice."""
-    found, last = [], dict[str, int]()
-    for job, fence in claimed:
-        if fence <= last.get(job, 0):
-            found.append(f"I14: job {job} got fence {fence} after {last[job]}")
-        last[job] = fence
-    return found
+def fences_grow(claimed: _Notes) -> list[str]:
+    """I14 within a run: a fence is never issued twice."""
+    return [f"I14: job {job} got fence {fence} after {last}" for job, last, fence in _drops(claimed, rise=1)]
 
 
 def work_is_conserved(enqueued: int, counted: Mapping[str, int], tally: Mapping[tuple[str, str], int]) -> list[str]:
     """I7: enqueued = ready + claimed + done + dead + cancelled, always."""
-    found = []
+    violations = []
     if sum(counted.values()) != enqueued:
-        found.append(f"I7: {enqueued} jobs were enqueued, but {dict(counted)} are there")
-    told: Counter[str] = Counter()
+        violations.append(f"I7: {enqueued} jobs were enqueued, but {dict(counted)} exist")
+    by_state: Counter[str] = Counter()
     for (_, state), count in tally.items():
-        told[state] += count
-    if dict(told) != {state: count for state, count in counted.items() if count}:
-        found.append(f"I7: the tally says {dict(told)}, counting says {dict(counted)}")
-    return found
+        by_state[state] += count
+    if dict(by_state) != {state: count for state, count in counted.items() if count}:
+        violations.append(f"I7: the tally is {dict(by_state)}, but counting gives {dict(counted)}")
+    return violations
 
 
-def terms_never_go_back(led: Notes) -> list[str]:
+def terms_never_go_back(led: _Notes) -> list[str]:
     """I13: no effect of an older term of a role after one of a newer."""
-    found, terms = [], dict[str, int]()
-    for role, term in led:
-        if term < terms.get(role, 0):
-            found.append(f"I13: an effect of term {term} of {role} after one of {terms[role]}")
-        terms[role] = max(term, terms.get(role, 0))
-    return found
+    return [f"I13: an effect of term {term} of {role} after one of {last}" for role, last, term in _drops(led)]
 
 
-def letters_are_told(letters: Sequence[Delivery], tries_max: int) -> list[str]:
+def dead_letters_are_complete(deliveries: Sequence[Delivery], tries_max: int) -> list[str]:
     """I8: a dead letter carries its error, its tries and its times."""
-    return [
-        f"I8: dead letter {letter.reader}@{letter.position} lacks its story: {letter}"
-        for letter in letters
-        if letter.state == "dead" and (not letter.error or letter.attempts < tries_max or letter.last < letter.first)
-    ]
+    dead = [delivery for delivery in deliveries if delivery.state == "dead"]
+    incomplete = [d for d in dead if not d.error or d.attempts < tries_max or d.last < d.first]
+    return [f"I8: dead letter {d.reader}@{d.position} is incomplete: {d}" for d in incomplete]
 
 
-def only_probes_fail(letters: Sequence[Delivery]) -> list[str]:
-    """No reaction of ours fails, not even once: what it asserts about its records would be hidden in a letter."""
-    ours = [letter for letter in letters if letter.reader != "probe"]
-    return [f"the reaction of {one.reader} to {one.position} failed: {one.error or one.attempts}" for one in ours]
+def only_probes_fail(deliveries: Sequence[Delivery]) -> list[str]:
+    """No reaction of the product fails, not even once: a failed assertion would hide in a parked delivery."""
+    failures = [delivery for delivery in deliveries if delivery.reader != "probe"]
+    return [f"the reaction of {d.reader} to {d.position} failed: {d.error or d.attempts}" for d in failures]
 
 
-def batches_are_counted(line: Line | None, told: int) -> list[str]:
+def batches_are_counted(line: Line | None, announced: int) -> list[str]:
     """No batch is lost or counted twice: the line counts exactly the batches that were announced."""
     if line is None:
         return ["the line was never opened"]
-    counts = line.counts
-    if counts.batches != told:
-        return [f"{told} batches were announced, but the line counts {counts.batches}"]
-    return []
+    batches = line.counts.batches
+    return [f"{announced} batches were announced, but the line counts {batches}"] if batches != announced else []

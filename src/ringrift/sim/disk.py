@@ -15,41 +15,40 @@ from typing import TypeAlias, cast
 
 import apsw
 
-SECTOR_BYTES = 4096
-TEAR_BYTES = 512
-JULIAN_DAY_EPOCH = 2440587.5
-NOW_DAYS = JULIAN_DAY_EPOCH + 1_700_000_000 / 86400
-DAY_MILLISECONDS = 86_400_000
+_SECTOR_BYTES, _TEAR_BYTES = 4096, 512
+_JULIAN_DAY_EPOCH = 2440587.5
+_NOW_DAYS = _JULIAN_DAY_EPOCH + 1_700_000_000 / 86400
+_DAY_MILLISECONDS = 86_400_000
 
-Change: TypeAlias = tuple[int, bytes | None]
+_Change: TypeAlias = tuple[int, bytes | None]
 """Bytes written at an offset, or, with None, a cut of the file to that length."""
 
 
 @dataclass(eq=False, slots=True)
-class Image:
+class _Image:
     """One file: what reads see, what would survive, and the changes in between."""
 
     content: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
-    pending: list[Change] = field(default_factory=list)
-    locks: dict["OpenFile", int] = field(default_factory=dict)
+    pending: list[_Change] = field(default_factory=list)
+    locks: dict["_OpenFile", int] = field(default_factory=dict)
 
-    def change(self, change: Change) -> None:
+    def change(self, change: _Change) -> None:
         """Change the content; it will be durable after the next sync."""
         _apply(self.content, change)
         self.pending.append(change)
 
-    def settle(self, changes: list[Change]) -> None:
+    def settle(self, changes: list[_Change]) -> None:
         """Make *changes* durable and forget the other pending ones, though reads may still see them."""
         for change in changes:
             _apply(self.durable, change)
         self.pending.clear()
 
 
-class OpenFile:
+class _OpenFile:
     """A file as one connection holds it, dead after the next cut or kill; SQLite calls its methods by name."""
 
-    def __init__(self, disk: "Disk", image: Image) -> None:
+    def __init__(self, disk: "Disk", image: _Image) -> None:
         self._disk = disk
         self._era = disk.era
         self._image = image
@@ -59,14 +58,12 @@ class OpenFile:
         return bytes(self._alive().content[offset : offset + amount])
 
     def xWrite(self, data: bytes, offset: int) -> None:
-        """Change the content, if there is room."""
         image = self._alive()
         self._disk.check_room(offset + len(data) - len(image.content))
         self._disk.writes += 1
         image.change((offset, data))
 
     def xTruncate(self, size: int) -> None:
-        """Cut the file to *size* bytes."""
         self._alive().change((size, None))
 
     def xSync(self, flags: int) -> None:
@@ -82,16 +79,15 @@ class OpenFile:
         image.settle(image.pending)
 
     def xFileSize(self) -> int:
-        """Bytes that reads can see."""
         return len(self._alive().content)
 
     def xLock(self, level: int) -> None:
         """Raise the lock to *level*; BusyError while another connection is in the way."""
         locks = self._image.locks
-        # A dead connection is told "busy", and so ends without the last checkpoint that would delete the log by name.
+        # A dead connection gets "busy", and so ends without the last checkpoint that would delete the log by name.
         if self._era != self._disk.era:
             raise apsw.BusyError("the file died with its process")
-        others = max((held for file, held in locks.items() if file is not self), default=apsw.SQLITE_LOCK_NONE)
+        others = max((lock for file, lock in locks.items() if file is not self), default=apsw.SQLITE_LOCK_NONE)
         if others >= _REFUSED_FROM[level]:
             raise apsw.BusyError("another connection holds the file")
         locks[self] = max(level, locks.get(self, apsw.SQLITE_LOCK_NONE))
@@ -103,25 +99,23 @@ class OpenFile:
 
     def xCheckReservedLock(self) -> bool:
         """Whether some connection is about to write."""
-        return any(held >= apsw.SQLITE_LOCK_RESERVED for held in self._alive().locks.values())
+        return any(lock >= apsw.SQLITE_LOCK_RESERVED for lock in self._alive().locks.values())
 
     def xClose(self) -> None:
         """Let the file go; this never fails, so that the dead can be dropped."""
         self._image.locks.pop(self, None)
 
     def xFileControl(self, operation: int, pointer: int) -> bool:
-        """Understand no request beyond the standard ones."""
         return False
 
     def xSectorSize(self) -> int:
-        """Bytes that SQLite may take to be written as one."""
-        return SECTOR_BYTES
+        return _SECTOR_BYTES
 
     def xDeviceCharacteristics(self) -> int:
         """Promise nothing: writes may be torn and reordered between files."""
         return 0
 
-    def _alive(self) -> Image:
+    def _alive(self) -> _Image:
         if self._era != self._disk.era:
             raise apsw.IOError("the file died with its process")
         return self._image
@@ -153,7 +147,7 @@ class Disk(apsw.VFS):
         self._rng = rng
         # SQLite asks for noise once per process, so it must not move the draws of one simulation and not another.
         self._noise = Random(rng.getrandbits(64))
-        self._images: dict[str, Image] = {}
+        self._images: dict[str, _Image] = {}
 
     def cut(self) -> None:
         """Cut the power: open files die, and of the unsynced changes of each file only a seeded beginning survives."""
@@ -187,23 +181,21 @@ class Disk(apsw.VFS):
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         flags[1] = flags[0]
         if path is None:
-            image = Image()
+            image = _Image()
         elif path in self._images:
             image = self._images[path]
         elif flags[0] & apsw.SQLITE_OPEN_CREATE:
-            image = self._images[path] = Image()
+            image = self._images[path] = _Image()
         else:
             raise apsw.CantOpenError(f"there is no file {path}")
         # apsw wants these methods, not this class.
-        return cast("apsw.VFSFile", OpenFile(self, image))
+        return cast("apsw.VFSFile", _OpenFile(self, image))
 
     def xDelete(self, filename: str, syncdir: bool) -> None:
-        """Remove a file for good."""
         if self._images.pop(filename, None) is None:
             raise apsw.exception_for(apsw.SQLITE_IOERR_DELETE_NOENT)
 
     def xAccess(self, pathname: str, flags: int) -> bool:
-        """Whether the file is there."""
         # An empty file counts as missing, as in SQLite's own layer for Unix.
         return pathname in self._images and bool(self._images[pathname].content)
 
@@ -212,31 +204,28 @@ class Disk(apsw.VFS):
         return name
 
     def xRandomness(self, numbytes: int) -> bytes:
-        """Noise from the seed."""
         return self._noise.randbytes(numbytes)
 
     def xSleep(self, microseconds: int) -> int:
-        """Take no time."""
         return microseconds
 
     def xCurrentTime(self) -> float:
         """One fixed day, so that no statement depends on when it ran."""
-        return NOW_DAYS
+        return _NOW_DAYS
 
     def xCurrentTimeInt64(self) -> int:
-        """The same fixed day in milliseconds."""
-        return int(NOW_DAYS * DAY_MILLISECONDS)
+        return int(_NOW_DAYS * _DAY_MILLISECONDS)
 
     def xGetLastError(self) -> tuple[int, str | None]:
         """There is no system below that could have failed."""
         return 0, None
 
-    def _tear(self, change: Change) -> Change:
+    def _tear(self, change: _Change) -> _Change:
         offset, data = change
-        return offset, data and data[: self._rng.randrange(0, len(data), TEAR_BYTES)]
+        return offset, data and data[: self._rng.randrange(0, len(data), _TEAR_BYTES)]
 
 
-def _apply(content: bytearray, change: Change) -> None:
+def _apply(content: bytearray, change: _Change) -> None:
     offset, data = change
     if len(content) < offset:
         content.extend(bytes(offset - len(content)))

@@ -1,168 +1,148 @@
-"""Scenario: one seed from power-on over forty seconds of faults to a healed world that has kept every promise."""
+"""Scenario: run one seed from power-on through forty seconds of faults to a healed world, and check every invariant."""
 
 import asyncio
 from collections.abc import Mapping
 from random import Random
-from typing import Any
 
-from ringrift.bus import dead_letters
 from ringrift.events.selfplay import BatchFinished
-from ringrift.pipeline.records import load
+from ringrift.kernel.value import Value
+from ringrift.pipeline.line import LINES
 from ringrift.sim import checks
 from ringrift.sim.faults import Nemesis
 from ringrift.sim.loop import SimLoop, run
-from ringrift.sim.probe import EFFECT, POISON
-from ringrift.sim.recording import RecordingStore, RecordingTx
+from ringrift.sim.probe import EFFECT, POISON, Probes
+from ringrift.sim.recorder import RecordingStore, RecordingTx
 from ringrift.sim.world import SETTINGS, World
 from ringrift.store.ports import Reads
 
-FAULT_SECONDS = 40.0
-HEAL_SECONDS_MAX = 60.0
-WATCH_SECONDS = 1.0
-EVERYTHING = 1_000_000
+_FAULT_SECONDS, _HEAL_SECONDS_MAX, _WATCH_SECONDS = 40.0, 60.0, 1.0
+_EVERYTHING = 1_000_000
 
 
-class Outcome:
-    """What came of a seed."""
-
-    def __init__(self, seed: int, broken: list[str], story: list[str], fingerprint: str, steps: int) -> None:
-        self.seed, self.broken, self.story, self.fingerprint, self.steps = seed, broken, story, fingerprint, steps
+class _Outcome(Value):
+    seed: int
+    violations: list[str]
+    story: list[str]
+    fingerprint: str
+    steps: int
 
 
 async def _effects(view: Reads) -> Mapping[str, int]:
-    return {record.id: int(record.body) for record in await view.scan(EFFECT, "", EVERYTHING)}
+    return {id: int(count) for id, count in (await view.scan(EFFECT, "", _EVERYTHING)).items()}
 
 
 async def _conserved(tx: RecordingTx) -> list[str]:
-    return checks.work_is_conserved(tx.count("enqueued"), tx.count_jobs(), await tx.tally())
+    return checks.work_is_conserved(len(tx.history("enqueued")), tx.job_states(), await tx.count_jobs())
 
 
-async def _watch_work(world: World, broken: list[str]) -> None:
+async def _watch_work(world: World, violations: list[str]) -> None:
     """I7 holds at all times, not only at the end."""
     while True:
-        await asyncio.sleep(WATCH_SECONDS)
-        broken += await world.ask(_conserved) or []
+        await asyncio.sleep(_WATCH_SECONDS)
+        violations += await world.query(_conserved) or []
 
 
-async def _history(tx: RecordingTx) -> dict[str, Any]:
-    told, read = tx.history("told"), (await tx.places())["pipeline"]
-    return {
-        "stored": {record.id for record in await tx.scan(EFFECT, "", EVERYTHING)},
-        "effects": await _effects(tx),
-        "advanced": tx.history("advanced"),
-        "claimed": tx.history("claimed"),
-        "finished": tx.history("finished"),
-        "led": tx.history("led"),
-        "letters": await tx.deliveries(("parked", "dead", "done"), EVERYTHING),
-        "line": await load(tx, "hex8_2p"),
-        "batches": sum(name == BatchFinished.name() and at <= read for name, at in told),
-    }
+async def _check(tx: RecordingTx, probes: Probes, dead: set[str]) -> list[str]:
+    """The violations of every invariant in the history of the store; *dead* are the probes that are still dead."""
+    effects, position = await _effects(tx), (await tx.positions())["pipeline"]
+    batches = sum(name == BatchFinished.name() and at <= position for name, at in tx.history("appended"))
+    deliveries = await tx.deliveries(("parked", "dead", "done"), _EVERYTHING)
+    claimed = await tx.jobs(("claimed",), _EVERYTHING)
+    return [
+        *checks.acked_are_stored(probes.acked, effects.keys() | dead),
+        *checks.acked_are_settled(probes.acked, effects, dead),
+        *checks.acked_are_handled(probes.acked, probes.handled),
+        *checks.effects_are_single(effects),
+        *checks.nothing_is_invented(effects, set(probes.published)),
+        *checks.readers_only_advance(tx.history("advanced")),
+        *checks.newest_holder_finishes_once(tx.history("claimed"), tx.history("finished")),
+        *checks.fences_grow(tx.history("claimed")),
+        *checks.terms_never_go_back(tx.history("led")),
+        *checks.dead_letters_are_complete(deliveries, SETTINGS.bus.redelivery.tries),
+        *checks.only_probes_fail(deliveries),
+        *checks.batches_are_counted(await LINES.get(tx, "hex8_2p"), batches),
+        *[f"I17: job {job.key} is still claimed by {job.holder} after every node has stopped" for job in claimed],
+    ]
 
 
-async def _quiet(world: World) -> bool:
-    """Whether no delivery waits for its next try."""
-
-    async def look(tx: RecordingTx) -> bool:
-        return not await tx.deliveries(("parked",), EVERYTHING)
-
-    return bool(await world.ask(look))
-
-
-async def play(loop: SimLoop, seed: int, engine: type[RecordingStore]) -> Outcome:
-    """Play one seed on *loop*."""
+async def _play(loop: SimLoop, seed: int, engine: type[RecordingStore]) -> _Outcome:
     world = World(loop, seed, engine)
-    broken: list[str] = []
+    violations: list[str] = []
     try:
         await world.boot()
-        watching = loop.create_task(_watch_work(world, broken))
+        watch = loop.create_task(_watch_work(world, violations))
         nemesis = Nemesis(world, Random(world.rng.getrandbits(64)))
-        await nemesis.rage(FAULT_SECONDS)
-        broken += nemesis.slow_stops
-        broken += await _heal(world)
-        watching.cancel()
-        broken += await _judge(world)
-    except AssertionError as wrong:
-        broken.append(f"I18: {wrong}")
+        await nemesis.run(_FAULT_SECONDS)
+        violations += nemesis.slow_stops
+        violations += await _heal(world)
+        watch.cancel()
+        violations += await _judge(world)
+    except AssertionError as error:
+        violations.append(f"I18: {error}")
     finally:
         fingerprint, steps = loop.fingerprint(), loop.steps
         world.disk.close()
-    return Outcome(seed, broken, world.story, fingerprint, steps)
+    return _Outcome(seed=seed, violations=violations, story=world.story, fingerprint=fingerprint, steps=steps)
 
 
 async def _heal(world: World) -> list[str]:
-    """Liveness: with nothing going wrong any more, what was acknowledged is settled and the loop goes on, in time."""
-    end = world.loop.time() + HEAL_SECONDS_MAX
-    acked, before = list(world.probes.acked), await world.ask(_batches) or 0
+    """Liveness: without faults, acknowledged events are settled and the loop makes progress, in time."""
+    end = world.loop.time() + _HEAL_SECONDS_MAX
+    acked, before = list(world.probes.acked), await world.query(_batches) or 0
     while world.loop.time() < end:
         await asyncio.sleep(1.0)
-        effects = await world.ask(_effects) or {}
-        rest = [id for id in acked if id not in effects and not id.startswith(POISON)]
-        grown = (await world.ask(_batches) or 0) > before
-        if not rest and grown:
+        effects = await world.query(_effects) or {}
+        unsettled = [id for id in acked if id not in effects and not id.startswith(POISON)]
+        progress = (await world.query(_batches) or 0) > before
+        if not unsettled and progress:
             return []
-    late = [f"I2: not settled {HEAL_SECONDS_MAX:g} s after healing: {rest[:5]}"] if rest else []
-    return late if grown else [*late, f"the loop has not gone on {HEAL_SECONDS_MAX:g} s after healing"]
+    late = [f"I2: not settled {_HEAL_SECONDS_MAX:g} s after the last fault: {unsettled[:5]}"] if unsettled else []
+    return late if progress else [*late, f"the loop made no progress in {_HEAL_SECONDS_MAX:g} s after the last fault"]
 
 
 async def _batches(view: Reads) -> int:
-    line = await load(view, "hex8_2p")
+    line = await LINES.get(view, "hex8_2p")
     return line.counts.batches if line else 0
 
 
 async def _judge(world: World) -> list[str]:
-    """Stop the publishers, cure the poison, replay what is dead by hand, and check every promise."""
-    world.probes.resting = world.probes.cured = True
-    for _ in range(int(HEAL_SECONDS_MAX)):
+    """Stop the publishers, repair the reader, replay the dead letters, and check every invariant."""
+    world.probes.paused = world.probes.repaired = True
+    for _ in range(int(_HEAL_SECONDS_MAX)):
         await asyncio.sleep(1.0)
-        if await _quiet(world):
+        if await world.query(lambda tx: tx.deliveries(("parked",), _EVERYTHING)) == []:
             break
     for name in list(world.nodes):
         if name != "n1":
             await world.stop(name)
-    letters = await _replay_all(world)
-    for _ in range(int(HEAL_SECONDS_MAX)):
+    dead = await _replay_all(world)
+    for _ in range(int(_HEAL_SECONDS_MAX)):
         if not checks.acked_are_handled(world.probes.acked, world.probes.handled):
             break
         await asyncio.sleep(1.0)
     await world.stop("n1")
-    history = await world.ask(_history)
-    assert history is not None, "the store cannot be read any more"
-    probes, effects = world.probes, history["effects"]
-    left = await world.ask(lambda tx: tx.jobs(("claimed",), EVERYTHING))
-    return [
-        *checks.acked_are_stored(probes.acked, history["stored"] | letters),
-        *checks.acked_are_settled(probes.acked, effects, letters),
-        *checks.acked_are_handled(probes.acked, probes.handled),
-        *checks.effects_are_single(effects),
-        *checks.nothing_is_invented(effects, set(probes.tried)),
-        *checks.readers_only_advance(history["advanced"]),
-        *checks.newest_holder_finishes_once(history["claimed"], history["finished"]),
-        *checks.fences_grow(history["claimed"]),
-        *checks.terms_never_go_back(history["led"]),
-        *checks.letters_are_told(history["letters"], SETTINGS.bus.redelivery.tries),
-        *checks.only_probes_fail(history["letters"]),
-        *checks.batches_are_counted(history["line"], history["batches"]),
-        *[f"I17: job {job.key} is still claimed by {job.holder} after every node has stopped" for job in left],
-    ]
+    violations: list[str] | None = await world.query(lambda tx: _check(tx, world.probes, dead))
+    assert violations is not None, "the store cannot be read any more"
+    return violations
 
 
 async def _replay_all(world: World) -> set[str]:
-    """I9: replay every dead letter twice; one effect each.  The ids of those that are still dead."""
-    node, still = world.nodes["n1"], set[str]()
-    reader = node.readers["probe"]
+    """I9: replay every dead letter twice; one effect each.  Returns the ids of those that are still dead."""
+    node, still_dead = world.nodes["n1"], set[str]()
+    reader = node.supervisor.readers["probe"]
     async with node.store.read() as view:
-        dead = await view.deliveries(("dead",), EVERYTHING, "probe")
-        names = {e.position: e.id for letter in dead for e in await view.read(letter.position - 1, 1)}
-    # The role may be changing hands: replay under the guard of whoever leads now.
+        dead = await view.deliveries(("dead",), _EVERYTHING, "probe")
+        names = {e.position: e.id for delivery in dead for e in await view.read(delivery.position - 1, 1)}
+    # The role may be moving to another node: replay once this node has it.
     await world.until(lambda: node.roles.holds("pipeline"), 20.0, "leading the pipeline")
-    for letter in dead:
-        await dead_letters.replay(node.store, node.router.courier, reader, letter.position)
-        [again] = await node.router.courier.again(reader, [letter])
+    for delivery in dead:
+        await node.router.deliverer.retry_now(reader, delivery.position)
+        [again] = await node.router.deliverer.redeliver(reader, [delivery])
         if again.state != "done":
-            still.add(names[letter.position])
-    return still
+            still_dead.add(names[delivery.position])
+    return still_dead
 
 
-def run_seed(seed: int, engine: type[RecordingStore] = RecordingStore) -> Outcome:
+def run_seed(seed: int, engine: type[RecordingStore] = RecordingStore) -> _Outcome:
     """Run one seed from beginning to end."""
-    return run(seed, lambda loop: play(loop, seed, engine))
+    return run(seed, lambda loop: _play(loop, seed, engine))

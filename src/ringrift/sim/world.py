@@ -1,7 +1,7 @@
-"""World: a cluster in virtual time on a lossy disk, with hands to kill, pause, cut and heal it."""
+"""World: a cluster in virtual time on a lossy disk, with functions to kill, stop and power-cycle it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -12,58 +12,34 @@ from ringrift.blobs.ports import Blobs
 from ringrift.events.data import Lost
 from ringrift.events.pipeline import Opened
 from ringrift.harness import Member, settings_of
-from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.errors import NodeAway, RingriftError
-from ringrift.kernel.settings import (
-    BlobSettings,
-    BusSettings,
-    ClusterSettings,
-    Gate,
-    Policy,
-    Replicas,
-    Settings,
-    StoreSettings,
-    SweepSettings,
-    WorkSettings,
-)  # fmt: skip
+from ringrift.kernel.settings import Settings
 from ringrift.node import Node
 from ringrift.sim.blobs import MemoryBlobs
 from ringrift.sim.disk import Disk
-from ringrift.sim.launch import SimLaunch, Temper
+from ringrift.sim.launch import SimLaunch, WorkerBehaviour
 from ringrift.sim.loop import SimLoop
-from ringrift.sim.probe import HANDLER, Ledger
-from ringrift.sim.recording import RecordingStore
+from ringrift.sim.probe import HANDLER, Probes
+from ringrift.sim.recorder import RecordingStore
 from ringrift.store.open import open_store
 
-STORE = "store"
-MEMBERS = (
-    Member(id="n1", profile="full"),
-    Member(id="n2", profile="full"),
-    Member(id="n3", profile="selfplay", ephemeral=True),
-)
-SETTINGS = Settings(
-    store=StoreSettings(path="sim.db", log_events_max=150),
-    blobs=BlobSettings(folder="/blobs"),
-    bus=BusSettings(
-        batch=32, poll_seconds=1.0, redeliver_seconds=0.8,
-        redelivery=Backoff(first_seconds=1.0, seconds_max=4.0, tries=3),
-    ),
-    cluster=ClusterSettings(beat_seconds=1.0, elect_seconds=1.0, role_seconds=3.0),
-    work=WorkSettings(
-        slots=2, lease_seconds=3.0, rescue_seconds=0.8, gauge_seconds=2.0, grace_seconds=2.0, deadline_seconds=30.0,
-        retry=Backoff(first_seconds=0.5, seconds_max=4.0, tries=6),
-    ),
-    policy=Policy(
-        variants=("hex8_2p",), games_per_batch=10, games_per_export=40, window_batches_max=12, play_jobs_open=2,
-        blocks_per_job=16, match_jobs_open=2, gate=Gate(blocks_min=8, blocks_max=48),
-    ),
-    replicas=Replicas(copies_min=2, every_seconds=2.0),
-    sweep=SweepSettings(every_seconds=5.0),
-)  # fmt: skip
+_STORE = "store"
+_FULL = [Member(id=id, profile="full") for id in ("n1", "n2")]
+MEMBERS = (*_FULL, Member(id="n3", profile="selfplay", ephemeral=True))
+_VALUES = """
+    store.path=sim.db store.log_events_max=150 blobs.folder=/blobs bus.batch=32 bus.redeliver_seconds=0.8
+    bus.redelivery.first_seconds=1 bus.redelivery.seconds_max=4 bus.redelivery.tries=3
+    cluster.beat_seconds=1 cluster.elect_seconds=1 cluster.role_seconds=3 replicas.every_seconds=2 sweep.every_seconds=5
+    work.slots=2 work.lease_seconds=3 work.rescue_seconds=0.8 work.measure_queues_seconds=2 work.grace_seconds=2
+    work.deadline_seconds=30 work.retry.first_seconds=0.5 work.retry.seconds_max=4 work.retry.tries=6
+    policy.games_per_batch=10 policy.games_per_export=40 policy.window_batches_max=12 policy.play_jobs_open=2
+    policy.blocks_per_job=16 policy.match_jobs_open=2 policy.gate.blocks_min=8 policy.gate.blocks_max=48
+"""
+SETTINGS = Settings().overlaid(dict(pair.split("=") for pair in _VALUES.split()) | {"policy.variants": ("hex8_2p",)})
 
 
 async def _inline(call: Callable[..., Any], *args: Any) -> Any:
-    """COMMIT takes a moment of virtual time, in which the power may go."""
+    """COMMIT takes a moment of virtual time, in which the power may be cut."""
     await asyncio.sleep(0.002)
     return call(*args)
 
@@ -75,97 +51,78 @@ class World:
         self.loop, self.engine = loop, engine
         self.rng = Random(seed)
         self.disk = Disk(f"sim-{seed}-{id(self)}", Random(self.rng.getrandbits(64)))
-        self.temper = Temper(
-            seconds_max=self.rng.choice((1.0, 2.0, 3.0)), crash=self.rng.choice((0.0, 0.05)),
-            hang=self.rng.choice((0.0, 0.03)),
-        )  # fmt: skip
+        seconds, crash, hang = (self.rng.choice(values) for values in ((1.0, 2.0, 3.0), (0.0, 0.05), (0.0, 0.03)))
+        self.behaviour = WorkerBehaviour(seconds_max=seconds, crash=crash, hang=hang)
         self.blobs = {member.id: MemoryBlobs(member.id) for member in MEMBERS}
-        self.probes = Ledger()
-        self.probes.log = self.say
+        self.probes = Probes(self.log)
         self.store: RecordingStore | None = None
         self.nodes: dict[str, Node] = {}
-        self.lives = dict.fromkeys((member.id for member in MEMBERS), 0)
+        self.starts = dict.fromkeys((member.id for member in MEMBERS), 0)
         self.stopping: dict[str, asyncio.Event] = {}
         self.story: list[str] = []
-        self._mains: list[asyncio.Task[None]] = []
 
-    def say(self, text: str) -> None:
-        """Write a line of the story."""
+    def log(self, text: str) -> None:
         self.story.append(f"{self.loop.time():8.3f}  {text}")
 
     async def boot(self) -> None:
-        """Power on: the store, then every node."""
-        self._spawn(STORE, self._serve_store())
+        self.loop.spawn(_STORE, self._serve_store())
         await self.until(lambda: self.store is not None, 10.0, "opening the store")
         for member in MEMBERS:
             self.start(member.id)
         await self.until(lambda: len(self.nodes) == len(MEMBERS), 30.0, "starting every node")
 
     async def _serve_store(self) -> None:
-        opened = open_store(
-            SETTINGS.store, self.loop.clock(STORE), engine=self.engine, offload=_inline, vfs=self.disk.name
-        )
-        async with opened as store:
+        clock, vfs = self.loop.clock(_STORE), self.disk.name
+        async with open_store(SETTINGS.store, clock, engine=self.engine, offload=_inline, vfs=vfs) as store:
             assert isinstance(store, RecordingStore)
             self.store = store
             await asyncio.get_running_loop().create_future()
 
     def start(self, name: str) -> None:
-        """Start a node that is not running; another life of the same host."""
+        """Start a node that is not running, as a new process of the same host."""
         assert name not in self.nodes
-        self.lives[name] += 1
+        self.starts[name] += 1
         self.stopping[name] = asyncio.Event()
-        self._spawn(name, self._live(name, self.lives[name]))
+        self.loop.spawn(name, self._run_node(name, self.starts[name]))
 
-    def _spawn(self, host: str, main: Coroutine[Any, Any, None]) -> None:
-        # A loop refers to its tasks only weakly: one that waits for nothing but itself would be collected.
-        self._mains.append(self.loop.spawn(host, main))
-
-    async def _live(self, name: str, life: int) -> None:
+    async def _run_node(self, name: str, start: int) -> None:
         member = next(member for member in MEMBERS if member.id == name)
-        launch = SimLaunch(self.blobs[name], Random(self.rng.getrandbits(64)), self.temper)
-        opened = Node.open(
-            settings_of(SETTINGS, member), self.loop.clock(name), Random(self.rng.getrandbits(64)), store=self.store,
-            blobs=self.blobs[name], reach=self._reach_from(name), launch=launch, extra=(self.probes.reader(),),
-        )  # fmt: skip
-        async with opened as node:
+        launch = SimLaunch(self.blobs[name], Random(self.rng.getrandbits(64)), self.behaviour)
+        settings, clock, rng = settings_of(SETTINGS, member), self.loop.clock(name), Random(self.rng.getrandbits(64))
+        engines: Any = {"store": self.store, "blobs": self.blobs[name], "reach": self._reach, "launch": launch}
+        async with Node.open(settings, clock, rng, extra=(self.probes.reader(),), **engines) as node:
             self.nodes[name] = node
-            self.say(f"{name} is ready")
+            self.log(f"{name} is ready")
             await node.router.publish(Opened(variant="hex8_2p", workload="fake"), id="opened-hex8")
             if name == MEMBERS[0].id:
                 node.router.handle(Lost, self.probes.handle, name=HANDLER, from_start=True)
-            probing = asyncio.get_running_loop().create_task(self.probes.publish_forever(name, node.router, life))
+            probing = asyncio.get_running_loop().create_task(self.probes.publish_forever(name, node.router, start))
             await self.stopping[name].wait()
             probing.cancel()
             await asyncio.wait((probing,))
         self.nodes.pop(name, None)
-        self.say(f"{name} has stopped")
+        self.log(f"{name} has stopped")
 
-    def _reach_from(self, here: str) -> Callable[[str], Awaitable[Blobs]]:
-        async def reach(node: str) -> Blobs:
-            await asyncio.sleep(0.001)
-            if node not in self.nodes:
-                raise NodeAway(node)
-            return self.blobs[node]
-
-        return reach
-
-    # -- hands ---------------------------------------------------------------------------------------------------------
+    async def _reach(self, node: str) -> Blobs:
+        await asyncio.sleep(0.001)
+        if node not in self.nodes:
+            raise NodeAway(node)
+        return self.blobs[node]
 
     def kill(self, name: str, *, wipe: bool = False) -> None:
         """SIGKILL a node; with *wipe* its blob folder goes too."""
-        self.say(f"kill {name}" + (" and wipe its blobs" if wipe else ""))
+        self.log(f"{name} is killed" + (" and loses its blobs" if wipe else ""))
         self.loop.kill(name)
         self.nodes.pop(name, None)
         if wipe:
             self.blobs[name].files.clear()
 
-    async def cut(self) -> None:
-        """The power goes: every process, and whatever was not synced.  Then it comes back."""
-        self.say("power cut")
-        for name in list(self.lives):
+    async def cut_power(self) -> None:
+        """Cut the power: every process ends and unsynced writes are lost.  Then boot again."""
+        self.log("power cut")
+        for name in self.starts:
             self.loop.kill(name)
-        self.loop.kill(STORE)
+        self.loop.kill(_STORE)
         self.nodes.clear()
         old, self.store = self.store, None
         self.disk.cut()
@@ -176,8 +133,8 @@ class World:
         await self.boot()
 
     async def stop(self, name: str) -> float:
-        """SIGTERM a node and wait for its end; how long that took."""
-        self.say(f"stop {name}")
+        """Stop a node and wait for its end; returns the seconds that took."""
+        self.log(f"{name} is asked to stop (SIGTERM)")
         start = self.loop.time()
         self.stopping[name].set()
         await self.until(lambda: name not in self.nodes, 20.0, f"stopping {name}")
@@ -190,8 +147,8 @@ class World:
             assert self.loop.time() < end, f"{what} did not happen within {seconds:g} s"
             await asyncio.sleep(0.02)
 
-    async def ask(self, question: Callable[[Any], Awaitable[Any]]) -> Any:
-        """What the store answers; None while it is down."""
+    async def query(self, question: Callable[[Any], Awaitable[Any]]) -> Any:
+        """The answer of the store to *question*; None while it is down."""
         try:
             if self.store is None:
                 return None

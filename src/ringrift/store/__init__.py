@@ -1,1 +1,1 @@
-"""Remembering: the log, jobs, leases, records and links, in one transactional store."""
+"""The store: log, jobs, leases, roles, records and links, in one transactional database."""

@@ -1,7 +1,7 @@
-"""The seam to every store engine: what can be read, what a transaction can write, what a store is.
+"""The interface of every store engine: reads, transactions, stores.
 
 Verbs take sequences; there is no single form.  A transaction is all or nothing, bodies run one at a time, and
-``begin()`` returns only when what its body wrote is on stable storage.  Inside a body await only the transaction.
+``begin()`` returns only when the writes of its body are on stable storage.  Inside a body await only the transaction.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,13 +11,12 @@ from typing import Protocol
 from ringrift.events.base import Envelope
 from ringrift.kernel.value import Value
 
-BEHIND_MAX = 1_000
-"""Events behind a reader that are counted: whoever is further behind is far behind."""
+BEHIND_MAX = 1_000  # unread events of a reader that are counted; beyond that the number does not matter
 STATES = ("ready", "claimed", "done", "dead", "cancelled")
 
 
-class Wanted(Value):
-    """A job to be enqueued.  While a job with *key* is ready or claimed, that one is returned instead."""
+class JobRequest(Value):
+    """A job to enqueue.  While a job with the same *key* is ready or claimed, that one is returned instead."""
 
     id: str
     kind: str
@@ -27,12 +26,11 @@ class Wanted(Value):
     priority: int = 40
     node: str | None = None
     time: float = 0.0
-    context: str = ""
-    """The story it belongs to; whoever does it gets it back."""
+    context: str = ""  # the trace context of the code that enqueued it
 
 
 class Lease(Value):
-    """A claimed job: who presents *fence* may renew, finish or fail it, until somebody gets a higher one."""
+    """A claimed job.  Its *fence* is needed to renew, finish or fail it; a later claim gets a higher one."""
 
     job: str
     kind: str
@@ -48,8 +46,8 @@ class Lease(Value):
     context: str = ""
 
 
-class Held(Value):
-    """What a holder says of its lease: the fence it holds, and on renewal its progress and partial outputs."""
+class Renewal(Value):
+    """A holder's claim to its lease, and on renewal its progress and partial outputs."""
 
     job: str
     fence: int
@@ -58,9 +56,9 @@ class Held(Value):
 
 
 class Failure(Value):
-    """A lease that ends without a result: ready again after *pause* seconds, or dead if *pause* is None.
+    """An attempt without a result: the job is ready again after *pause* seconds, or dead if *pause* is None.
 
-    With *renewals* it ends only if nobody renewed it meanwhile.
+    With *renewals* it has effect only if the lease was not renewed since.
     """
 
     job: str
@@ -68,12 +66,11 @@ class Failure(Value):
     error: str
     pause: float | None
     renewals: int | None = None
-    started: bool = True
-    """False = given back untouched: the try does not count."""
+    started: bool = True  # False: returned to the queue untouched, and not counted as an attempt
 
 
 class JobRow(Value):
-    """One job as the store has it."""
+    """One job as stored."""
 
     id: str
     kind: str
@@ -95,7 +92,7 @@ class JobRow(Value):
 
 
 class RoleRow(Value):
-    """Who holds a role, in which term.  Terms only grow."""
+    """The holder of a role and its term.  Terms only grow; *holder* is empty while the role is free."""
 
     role: str
     holder: str
@@ -105,7 +102,7 @@ class RoleRow(Value):
 
 
 class Put(Value):
-    """A record to be written, found again by kind and id and by each field of *index*."""
+    """A record to write; it can be found by kind and id and by each field of *index*."""
 
     kind: str
     id: str
@@ -113,46 +110,30 @@ class Put(Value):
     index: Mapping[str, str] = {}
 
 
-class Record(Value):
-    """A record as the store has it."""
-
-    kind: str
-    id: str
-    body: bytes
-
-
 class Origin(Value):
-    """How a node made a blob.  It is written once and for ever; a blob that two nodes made has two."""
+    """How a node made a blob.  Written once; a blob that two nodes made has two."""
 
     blob: str
     node: str
-    kind: str
-    """Of the blob: games, samples or model."""
+    kind: str  # games, samples or model
     variant: str
     time: float = 0.0
-    games: int = 0
-    """In the blob, or behind its samples."""
+    games: int = 0  # games in the blob, or that its samples were made from
     job: str = ""
     job_kind: str = ""
-    key: str = ""
-    """Of the job."""
+    key: str = ""  # key of the job
     seed: int = 0
     generation: int | None = None
-    model: str | None = None
-    """What the games were played with, or the parent that training started from."""
-    samples: str | None = None
-    """What a model was trained on."""
+    model: str | None = None  # the model that played the games, or that training started from
+    samples: str | None = None  # samples that the model was trained on
     workload: str = ""
-    version: str = ""
-    """Of the workload's code."""
-    release: str = ""
-    """Of ours."""
-    settings: str = ""
-    """Digest of the workload's settings."""
+    version: str = ""  # version of the workload's code
+    release: str = ""  # version of RingRift
+    settings: str = ""  # digest of the workload's settings
 
 
 class Share(Value):
-    """How much of a whole belongs to *name*, a node or a blob: so many blobs with so many games."""
+    """The number of blobs and games that belong to *name*, a node or a blob."""
 
     name: str
     blobs: int
@@ -160,20 +141,20 @@ class Share(Value):
 
 
 class Delivery(Value):
-    """An event that a reader could not take: *parked* until its pause is over, *dead*, *done* or *discarded*."""
+    """A delivery that failed: *parked* until its pause is over, *dead*, *done* after a retry, or *discarded*."""
 
     reader: str
     position: int
-    state: str
-    attempts: int
-    pause: float
-    error: str
-    first: float
-    last: float
+    state: str = "parked"
+    attempts: int = 0
+    pause: float = 0.0
+    error: str = ""
+    first: float = 0.0  # time of the first failure
+    last: float = 0.0  # time of the last change
 
 
 class ReaderRow(Value):
-    """A durable reader: where it stands, how many events wait for it up to BEHIND_MAX, and when the oldest was said."""
+    """A durable reader: its position, its unread events up to BEHIND_MAX, and the time of the oldest."""
 
     reader: str
     position: int
@@ -183,165 +164,166 @@ class ReaderRow(Value):
 
 
 class Reads(Protocol):
-    """What can be asked of the store.  Every answer is bounded."""
+    """Queries.  Every result is bounded."""
 
     async def read(self, after: int, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
-        """Up to *limit* events behind position *after*, in order; with *names*, only those."""
+        """Up to *limit* events after position *after*, in order; with *names*, only those."""
 
     async def last(self, before: int | None, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
         """The newest *limit* events before position *before*, or of all, in order; with *names*, only those."""
 
-    async def envelopes(self, ids: Sequence[str]) -> Sequence[Envelope]:
+    async def events_by_id(self, ids: Sequence[str]) -> Sequence[Envelope]:
         """The events with these ids, in the order of their positions."""
 
-    async def story(self, trace: str, limit: int) -> Sequence[Envelope]:
+    async def events_of_trace(self, trace: str, limit: int) -> Sequence[Envelope]:
         """Up to *limit* events of one trace, in order."""
 
-    async def before(self, time: float) -> int:
-        """The position before the first event that is not older than *time*; the newest if all are."""
+    async def position_before(self, time: float) -> int:
+        """The position before the first event at *time* or later; the newest if there is none."""
 
     async def readers(self) -> Sequence[ReaderRow]:
-        """Every durable reader, with what waits for it."""
+        """Every durable reader with its unread events."""
 
-    async def places(self) -> Mapping[str, int]:
-        """Every durable reader and the position it has taken in."""
+    async def positions(self) -> Mapping[str, int]:
+        """The position of every durable reader."""
 
-    async def deliveries(
-        self, states: Collection[str], limit: int, reader: str | None = None, position: int | None = None
-    ) -> Sequence[Delivery]:
-        """Deliveries that went wrong, oldest first."""
+    async def deliveries(self, states: Collection[str], limit: int, reader: str | None = None) -> Sequence[Delivery]:
+        """Failed deliveries in these states, oldest first."""
 
     async def deliveries_at(self, reader: str, positions: Sequence[int]) -> Sequence[Delivery]:
-        """Deliveries to *reader* of the events at *positions* that ever went wrong, oldest first."""
+        """Failed deliveries to *reader* of the events at *positions*, in any state, oldest first."""
 
-    async def at(self, positions: Sequence[int]) -> Sequence[Envelope]:
-        """The events at *positions*, in order; those that are gone are left out."""
+    async def events_at(self, positions: Sequence[int]) -> Sequence[Envelope]:
+        """The events at *positions*, in order; compacted ones are left out."""
 
     async def jobs(
         self, states: Collection[str], limit: int, *, variant: str | None = None, holder: str | None = None
     ) -> Sequence[JobRow]:
         """Jobs in these states, oldest first."""
 
-    async def tally(self, variant: str | None = None) -> Mapping[tuple[str, str], int]:
-        """How many jobs there are by (kind, state)."""
+    async def count_jobs(self, variant: str | None = None) -> Mapping[tuple[str, str], int]:
+        """The number of jobs by (kind, state)."""
 
     async def roles(self) -> Sequence[RoleRow]:
         """Every role that was ever held."""
 
     async def get(self, kind: str, ids: Sequence[str]) -> Mapping[str, bytes]:
-        """The bodies of those records that exist."""
+        """The bodies of the records that exist, by id."""
 
-    async def find(self, kind: str, field: str, values: Sequence[str], limit: int) -> Sequence[Record]:
-        """Records whose index *field* has one of *values*."""
+    async def find(self, kind: str, field: str, values: Sequence[str], limit: int) -> Mapping[str, bytes]:
+        """The bodies of records whose index *field* has one of *values*, by id and in the order of their ids."""
 
-    async def scan(self, kind: str, after: str, limit: int) -> Sequence[Record]:
-        """Records of *kind* by id, behind *after*."""
+    async def scan(self, kind: str, after: str, limit: int) -> Mapping[str, bytes]:
+        """The bodies of records of *kind*, by id and in the order of their ids, after *after*."""
 
     async def walk(self, roots: Sequence[str], up: bool, limit: int, kinds: Collection[str] = ()) -> Sequence[str]:
-        """What *roots* come from (*up*) or what came from them, nearest first, without *roots*.
+        """Ancestors (*up*) or descendants of *roots*, nearest first, without *roots*.
 
-        With *kinds* it steps only on blobs whose origin says that they are of one of them.
+        With *kinds* it visits only blobs with an origin of one of these kinds.
         """
 
     async def origins(self, blobs: Sequence[str]) -> Sequence[Origin]:
-        """How *blobs* were made, those first that were heard of first; who made the same one again comes later."""
+        """How *blobs* were made, in the order of their first use, then of their time."""
 
-    async def made(self, kind: str, limit: int, *, variant: str | None = None, prefix: str = "") -> Sequence[Origin]:
-        """Origins of *kind*, newest first; with *prefix* those whose blobs begin with it, by name."""
+    async def list_origins(
+        self, kind: str, limit: int, *, variant: str | None = None, prefix: str = ""
+    ) -> Sequence[Origin]:
+        """Origins of *kind*, newest first; with *prefix* those whose blob ids begin with it, by id."""
 
-    async def makers(self, limit: int) -> Sequence[str]:
+    async def origin_nodes(self, limit: int) -> Sequence[str]:
         """Every node that has an origin, by name."""
 
-    async def makers_of(self, kind: str, children: Sequence[str]) -> Sequence[Share]:
-        """What of *kind* went directly into any of *children*, by the node that made it; each blob once for a node."""
+    async def shares_by_node(self, kind: str, children: Sequence[str]) -> Sequence[Share]:
+        """The blobs of *kind* that went directly into any of *children*, by the node that made them; each blob once."""
 
-    async def made_by(self, kind: str, node: str, since: float, until: float, *, variant: str | None = None) -> Share:
-        """How much of *kind* the *node* made from *since* to before *until*."""
+    async def share_of_node(
+        self, kind: str, node: str, since: float, until: float, *, variant: str | None = None
+    ) -> Share:
+        """The blobs of *kind* that *node* made from *since* to before *until*."""
 
-    async def made_from(
+    async def shares_made_from(
         self, kind: str, node: str, since: float, until: float, limit: int, *, variant: str | None = None
     ) -> Sequence[Share]:
-        """What came directly from blobs of *kind* that *node* made from *since* to before *until*, newest first."""
+        """Blobs made directly from the blobs of *kind* that *node* made in that time, newest first."""
 
 
 class Tx(Reads, Protocol):
-    """What a transaction can write."""
+    """A transaction."""
 
-    def apart(self) -> AbstractAsyncContextManager[None]:
-        """A part of the transaction that fails alone: if its body raises, what it wrote is undone and no more."""
+    def savepoint(self) -> AbstractAsyncContextManager[None]:
+        """A part of the transaction that fails alone: if its body raises, only its writes are undone."""
 
     async def append(self, envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
-        """Append to the log; the same id and body again is the first one.  Raises IdConflict."""
+        """Append to the log; an id that exists with the same body returns the first event.  Raises IdConflict."""
 
     async def advance(self, reader: str, old: int, new: int) -> None:
-        """Move *reader* from *old* to *new*.  Raises Overtaken if it stands elsewhere."""
+        """Move *reader* from position *old* to *new*.  Raises Overtaken if its position is another."""
 
-    async def enrol(self, reader: str, at: int) -> int:
-        """The place of *reader*, which starts at *at* if it is new.  Raises Overtaken if it has lapsed."""
+    async def register_reader(self, reader: str, at: int) -> int:
+        """The position of *reader*, which starts at *at* if it is new.  Raises Overtaken if it has lapsed."""
 
-    async def lapse(self, readers: Sequence[tuple[str, int]]) -> None:
-        """Let these readers, if they still stand there, hold the log no more: until forgotten they cannot read on."""
+    async def lapse_readers(self, readers: Sequence[tuple[str, int]]) -> None:
+        """Mark readers as lapsed, unless their position has changed: the log is compacted without them, and they cannot
+        continue until they are forgotten."""
 
-    async def forget(self, reader: str) -> int:
-        """Forget a reader and its letters; how many letters that were.  Raises UnknownName."""
+    async def forget_reader(self, reader: str) -> int:
+        """Delete a reader and its failed deliveries; returns their number.  Raises UnknownName."""
 
-    async def park(self, deliveries: Sequence[Delivery]) -> None:
-        """Write down deliveries in their new state."""
+    async def put_deliveries(self, deliveries: Sequence[Delivery]) -> None:
+        """Write deliveries in their new state."""
 
-    async def enqueue(self, jobs: Sequence[Wanted]) -> Sequence[str]:
-        """Ask for *jobs*; the id of each, or of the live job with the same key."""
+    async def enqueue(self, jobs: Sequence[JobRequest]) -> Sequence[str]:
+        """Enqueue *jobs*; returns the id of each, or of the live job with the same key."""
 
     async def claim(self, kinds: Collection[str], holder: str, seconds: float, limit: int) -> Sequence[Lease]:
-        """Lease up to *limit* ready jobs: highest priority first, oldest first within it."""
+        """Lease up to *limit* ready jobs: highest priority first, then oldest first."""
 
-    async def renew(self, held: Sequence[Held]) -> None:
-        """Say that these are alive.  Raises LeaseLost naming those that are not held by this fence."""
+    async def renew(self, renewals: Sequence[Renewal]) -> None:
+        """Renew leases.  Raises LeaseLost with the jobs that another fence holds."""
 
-    async def finish(self, held: Sequence[Held]) -> None:
-        """End these well.  Raises LeaseLost; then none is ended."""
+    async def finish(self, leases: Sequence[Renewal]) -> None:
+        """Finish jobs.  Raises LeaseLost; then none is finished."""
 
     async def fail(self, failures: Sequence[Failure]) -> Sequence[str]:
-        """End these badly; the ids of those that really were held by this fence."""
+        """End attempts without a result; returns the ids of the jobs that were held by their fence."""
 
     async def resume(self, jobs: Sequence[str]) -> None:
-        """End the pause of these ready jobs."""
+        """End the pause of ready jobs."""
 
-    async def cancel(self, prefix: str) -> int:
-        """Cancel every live job whose key begins with *prefix*; holders lose their lease."""
+    async def cancel(self, jobs: Sequence[str]) -> int:
+        """Cancel those of *jobs* that are live; how many that were.  Their holders lose the lease."""
 
-    async def hold(self, role: str, holder: str, seconds: float, over: RoleRow | None) -> RoleRow | None:
-        """Take *role* in a new term, if it is free or still exactly as in *over*; None if somebody was faster."""
+    async def hold_role(self, role: str, holder: str, seconds: float, over: RoleRow | None) -> RoleRow | None:
+        """Take *role* in a new term, if it is free or still exactly as in *over*; None if another holder was faster."""
 
-    async def keep(self, role: str, term: int) -> None:
+    async def renew_role(self, role: str, term: int) -> None:
         """Renew *role*.  Raises LeaseLost if the term is over."""
 
-    async def under(self, role: str, term: int) -> None:
-        """Raise NotLeader unless *term* is the current term of *role*: then this transaction has no effect."""
+    async def require_role(self, role: str, term: int) -> None:
+        """Raise NotLeader unless *term* is the current term of *role*, so that the transaction has no effect."""
 
-    async def drop(self, holder: str | None) -> None:
-        """Free every role of *holder*, or of everybody."""
+    async def release_roles(self, holder: str | None) -> None:
+        """Free every role of *holder*, or of all holders."""
 
     async def put(self, records: Sequence[Put]) -> None:
         """Write records, replacing what was there."""
 
     async def delete(self, kind: str, ids: Sequence[str]) -> None:
-        """Forget records."""
+        """Delete records."""
 
     async def link(self, links: Sequence[tuple[str, str]]) -> None:
-        """Say that the first of each pair came from the second."""
+        """Record that the first of each pair was made from the second."""
 
-    async def originate(self, origins: Sequence[Origin]) -> None:
-        """Say how blobs were made; what was first said of a blob and a node stands."""
+    async def put_origins(self, origins: Sequence[Origin]) -> None:
+        """Record how blobs were made; the first origin of a blob and a node stays."""
 
     async def compact(
         self, keep: int, limit: int, names: Collection[str] = (), within: tuple[int, int] | None = None
     ) -> int:
-        """Drop up to *limit* old events, keeping the last *keep* and all that a reader still needs; how many went.
+        """Delete up to *limit* old events, except the last *keep* and those that a reader needs; returns how many.
 
-        With *names* only those go, and *within* says between which positions to look for them: else a log that has none
-        is read from end to end.  A reader that has lapsed keeps nothing.
-
-        Settled deliveries of events that are gone go too, and free space is given back to the disk.
+        With *names* only those are deleted, and *within* bounds the positions to search for them.  Lapsed readers need
+        nothing.  Settled deliveries of deleted events are deleted too, and free space is given back to the disk.
         """
 
 
@@ -349,14 +331,14 @@ class Store(Protocol):
     """A store.  One object per database and process."""
 
     def begin(self) -> AbstractAsyncContextManager[Tx]:
-        """A transaction.  Leaving it returns when it is durable, or raises and nothing of it happened."""
+        """A transaction.  Leaving it returns when it is durable, or raises and has no effect."""
 
     def read(self) -> AbstractAsyncContextManager[Reads]:
         """A consistent view for reading."""
 
     @property
     def position(self) -> int:
-        """The last durable position this process knows of."""
+        """The last durable position that this process has read."""
 
     async def wait(self, after: int | None, seconds: float) -> int:
-        """The position once it is behind *after*, or after *seconds*.  With None: once anything was committed here."""
+        """Wait until the position is after *after*, or *seconds*; with None, until anything was committed here."""

@@ -1,22 +1,33 @@
-"""Daemon: a declared duty that ticks, reacts, serves or is a program, and the parts of the node that it asks for."""
+"""The declaration of a daemon, which ticks, reacts, serves or is a program, and the parts of the node that it needs."""
 
 import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
+from random import Random
 from typing import Any
 
+import msgspec
+
 from ringrift.events.base import Event
+from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.errors import SettingsError, Unbound
 from ringrift.kernel.health import Health
 from ringrift.kernel.settings import PROFILES
+from ringrift.kernel.stall_detector import recent
 from ringrift.kernel.value import Value
 
 CATEGORIES = ("core", "sync", "training", "evaluation", "health", "resources", "other")
-"""What a daemon is about, as the documents group them; *other* is for daemons from outside."""
-LOOK_SECONDS_MIN = 0.01
-STOP_MARGIN_SECONDS = 10.0
-"""What a daemon gets to end in good order when the time that a setting gives its work is over."""
+"""Groups of daemons in lists; *other* is for daemons from outside."""
+CHECK_SECONDS_MIN = 0.01
+_STOP_MARGIN_SECONDS = 10.0
+"""Seconds that a daemon gets to end in good order after the time that a setting gives its work."""
+
+
+COORDINATES = frozenset({"coordinator", "full"})
+"""Profiles whose nodes take roles."""
+_ELECTION = "elect"
+"""The daemon that takes roles."""
 
 
 class Restart(Value):
@@ -27,7 +38,19 @@ class Restart(Value):
     first_seconds: float = 0.2
     seconds_max: float = 30.0
     jitter: float = 0.2
-    """Share of a pause that chance may add, so that what failed together does not return together."""
+    """Share of a pause that is added at random, so that daemons that failed together do not return together."""
+
+    def after_failure(
+        self, failures: tuple[float, ...], tick: float, rng: Random | None = None
+    ) -> tuple[float | None, tuple[float, ...]]:
+        """Seconds until another start, None to give up, and the ticks of the failures that count with one more now.
+
+        *rng* spreads the pauses by the jitter.
+        """
+        failures = (*recent(failures, tick, self.seconds), tick)
+        first, longest, tries = self.first_seconds, self.seconds_max, self.times + 1
+        backoff = Backoff(first_seconds=first, seconds_max=longest, tries=tries, jitter=self.jitter)
+        return backoff.delay(len(failures), rng), failures
 
 
 class Daemon(Value):
@@ -35,7 +58,7 @@ class Daemon(Value):
 
     name: str
     run: Callable[..., Awaitable[Any]] | None = None
-    """The body, of every shape but *process*."""
+    """The body, for every shape but *process*."""
     every: float | str | None = None
     """Seconds between ticks, or the dotted name of the setting that has them."""
     on: tuple[type[Event], ...] = ()
@@ -50,25 +73,31 @@ class Daemon(Value):
     """Like *after*, but the node does not start without them."""
     group: str = ""
     """Daemons of one group are started again, given up and cleared together."""
-    profiles: frozenset[str] = frozenset(PROFILES)
+    profiles: frozenset[str] = frozenset()
+    """Kinds of node that run it: all if none is named, or those that take roles if it has one."""
     restart: Restart = Restart()
     seconds_max: float = 60.0
-    """How long one tick may take, and how long a serving daemon or a program may be silent."""
+    """How long one tick may take, and how long a serving daemon or a program may go without progress."""
     stop_seconds_max: float | str = 10.0
     """How long it may take to stop before the supervisor goes on without it; a program is killed then.
 
-    The dotted name of a setting stands for its seconds and STOP_MARGIN_SECONDS more."""
+    The dotted name of a setting stands for its seconds and _STOP_MARGIN_SECONDS more."""
     critical: bool = False
     """The node is not alive without it."""
     category: str = "other"
     check: Callable[..., Awaitable[Health]] | None = None
-    """Asked from time to time how the daemon is; raising or hanging is unhealthy."""
-    look_seconds: float | None = None
-    """Between two looks at it, where the pace of the node will not do."""
+    """Called from time to time for the health of the daemon; an error or a hang is unhealthy."""
+    check_seconds: float | None = None
+    """Between two checks of it, instead of the interval of the node."""
     final: tuple[type[Exception], ...] = ()
     """Errors after which another start cannot help: it is given up at once."""
+    memory: Callable[[], Any] | None = None
+    """Makes the object that the parameter *memory* receives: one per daemon and node, kept over restarts."""
 
     def __post_init__(self) -> None:
+        if not self.profiles:
+            default = COORDINATES if self.role else frozenset(PROFILES)
+            msgspec.structs.force_setattr(self, "profiles", default)
         shapes = (self.every is not None) + bool(self.on) + self.serve + bool(self.process)
         key = f"daemon {self.name}"
         if shapes != 1:
@@ -76,18 +105,19 @@ class Daemon(Value):
         if (self.run is None) != bool(self.process):
             raise SettingsError(key, self.process, "has a body to run, or is a process, and not both")
         if self.process and self.role is not None:
-            raise SettingsError(key, self.role, "a program cannot be bound to a role: it cannot know when it has gone")
+            raise SettingsError(key, self.role, "a program cannot be bound to a role: it cannot know when it is lost")
         if unknown := self.profiles - set(PROFILES):
             raise SettingsError(key, sorted(unknown), f"profiles are {', '.join(PROFILES)}")
         if self.category not in CATEGORIES:
             raise SettingsError(key, self.category, f"categories are {', '.join(CATEGORIES)}")
-        if self.look_seconds is not None and self.look_seconds < LOOK_SECONDS_MIN:
-            raise SettingsError(key, self.look_seconds, f"is looked at every {LOOK_SECONDS_MIN:g} s at most")
+        if self.check_seconds is not None and self.check_seconds < CHECK_SECONDS_MIN:
+            raise SettingsError(key, self.check_seconds, f"is checked every {CHECK_SECONDS_MIN:g} s at most")
 
     @property
     def follows(self) -> tuple[str, ...]:
-        """Those it starts after, where they run, and before which it stops."""
-        return self.after + self.needs
+        """The daemons that it starts after, where they run, and before which it stops."""
+        # Roles are there only once the election has run.
+        return self.after + self.needs + ((_ELECTION,) if self.role and self.name != _ELECTION else ())
 
     def seconds_between(self, settings: Any) -> float | None:
         """The seconds between ticks, looked up in *settings* if they are named there."""
@@ -96,21 +126,26 @@ class Daemon(Value):
     def stop_seconds(self, settings: Any) -> float:
         """How long it may take to stop, looked up in the same way."""
         limit = self.stop_seconds_max
-        return float(_named(limit, settings)) + STOP_MARGIN_SECONDS if isinstance(limit, str) else limit
+        return float(_named(limit, settings)) + _STOP_MARGIN_SECONDS if isinstance(limit, str) else limit
+
+    def own_parts(self, parts: Mapping[str, Any], alive: Callable[[], None] | None = None) -> dict[str, Any]:
+        """*parts* and what belongs to this daemon alone: *alive* and its memory.  Call it once per daemon and node."""
+        own = {} if self.memory is None else {"memory": self.memory()}
+        return {**parts, "alive": alive, **own}
 
     def bind(self, parts: Mapping[str, Any]) -> Callable[..., Awaitable[Any]]:
-        """The body with every keyword-only parameter filled from *parts*.  Raises Unbound."""
+        """Fill every keyword-only parameter of the body from *parts*.  Raises Unbound."""
         assert self.run is not None, "a program has no body"
         return _bind(self.name, self.run, parts)
 
     def bind_check(self, parts: Mapping[str, Any]) -> Callable[..., Awaitable[Health]] | None:
-        """What is asked how the daemon is, filled in the same way.  Raises Unbound."""
+        """Fill the parameters of the health check in the same way.  Raises Unbound."""
         return None if self.check is None else _bind(self.name, self.check, parts)
 
 
 def _bind(name: str, call: Callable[..., Awaitable[Any]], parts: Mapping[str, Any]) -> Callable[..., Awaitable[Any]]:
-    wanted = inspect.signature(call).parameters.values()
-    names = [parameter.name for parameter in wanted if parameter.kind is parameter.KEYWORD_ONLY]
+    parameters = inspect.signature(call).parameters.values()
+    names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     for part in names:
         if part not in parts:
             raise Unbound(name, part)
@@ -118,22 +153,18 @@ def _bind(name: str, call: Callable[..., Awaitable[Any]], parts: Mapping[str, An
 
 
 def _named(name: str, settings: Any) -> Any:
-    """The setting of that dotted *name*."""
-    found = settings
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
+    return reduce(getattr, name.split("."), settings)
 
 
 def in_order(daemons: Sequence[Daemon]) -> tuple[Daemon, ...]:
     """*daemons* with each behind those it starts after, otherwise as listed.
 
-    What it starts after may be absent in this profile; then it does not wait.  Raises SettingsError on a circle, on a
-    name that is taken twice, and on a need that is absent.
+    A daemon that it starts after may be absent in this profile; then it does not wait.  Raises SettingsError on a
+    circle, on a name that two have, and on a need that is absent.
     """
     by_name = {daemon.name: daemon for daemon in daemons}
-    if taken := [name for name, times in Counter(daemon.name for daemon in daemons).items() if times > 1]:
-        raise SettingsError("daemons", taken, "names must differ")
+    if doubled := [name for name, times in Counter(daemon.name for daemon in daemons).items() if times > 1]:
+        raise SettingsError("daemons", doubled, "names must differ")
     for daemon in daemons:
         if absent := [name for name in daemon.needs if name not in by_name]:
             raise SettingsError(f"daemon {daemon.name}", absent[0], "it needs this daemon, which does not run here")
@@ -147,12 +178,3 @@ def in_order(daemons: Sequence[Daemon]) -> tuple[Daemon, ...]:
         waiting.remove(ready)
         ordered.append(ready)
     return tuple(ordered)
-
-
-def stop_seconds_max(daemons: Sequence[Daemon], settings: Any) -> float:
-    """How long stopping *daemons* may take: each waits for those that started after it, and for nobody else."""
-    last: dict[str, float] = {}
-    for daemon in reversed(in_order(daemons)):
-        behind = [last[other.name] for other in daemons if other.name in last and daemon.name in other.follows]
-        last[daemon.name] = max(behind, default=0.0) + daemon.stop_seconds(settings)
-    return max(last.values(), default=0.0)

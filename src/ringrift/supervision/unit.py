@@ -1,115 +1,124 @@
-"""Unit: one daemon under supervision, and everything that is counted of it."""
+"""One daemon under supervision: its state, its counts, and what it does from its start until it ends or fails."""
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from ringrift.bus.delivery import Reader
+from ringrift.bus.router import Router
+from ringrift.child import DRAIN_SECONDS_MAX, KILL_SECONDS_MAX
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import Discard, NoRoom, NotLeader, Retry, told
+from ringrift.kernel.errors import Discard, NoRoom, NotLeader, Retry, SupervisionError, printable
 from ringrift.kernel.health import Health, Status
-from ringrift.kernel.watch import recent
-from ringrift.supervision import child, probe
-from ringrift.supervision.report import HISTORY_MAX, DaemonReport, Ending
+from ringrift.kernel.stall_detector import recent
+from ringrift.store.ports import Tx
 from ringrift.supervision.spec import Daemon
+from ringrift.supervision.status import LATE_TICKS, RESTING, DaemonFailure, DaemonStatus, Vitals, assess
 
 ERROR_CHARACTERS_MAX = 500
-RESTING = "resting"
-"""The state of one that nobody has started yet."""
-NO_FAILURE = (NotLeader, NoRoom, Retry, Discard)
-"""What ends a run and says nothing against the daemon."""
+_HISTORY_MAX = 20
+_NO_FAILURE = (NotLeader, NoRoom, Retry, Discard)
+"""Errors that end a run and are no fault of the daemon."""
 
 
 class Unit:
-    """State and counts; the supervisor decides what becomes of it."""
+    """State and counts of one daemon; the supervisor decides about starts and ends."""
 
     def __init__(self, spec: Daemon, settings: Any, clock: Clock) -> None:
-        """*settings* have what the declaration names."""
+        """*settings* hold the values that *spec* names."""
         self.spec, self._clock = spec, clock
         self.seconds, self.stop_seconds = spec.seconds_between(settings), spec.stop_seconds(settings)
         self.body: Callable[..., Awaitable[Any]] | None = None
         self.check: Callable[..., Awaitable[Health]] | None = None
         self.task: asyncio.Task[None] | None = None
-        self.asking: asyncio.Task[Health] | None = None
+        self.check_task: asyncio.Future[Health] | None = None
         self.scope: asyncio.Timeout | None = None
-        """Around the body while it lives: expires when the daemon is found to hang."""
-        self.ended_at: float | None = None
-        """Tick at which a hanging body was told to end."""
+        """Around the body while it runs: expires when the daemon hangs."""
+        self.cancelled_at: float | None = None
+        """Tick at which a hanging body was cancelled."""
         self.ready = asyncio.Event()
-        self.wanted = False
-        """Whether it is to run: a restart that is under way leaves alone what was stopped by hand."""
-        self.ending = False
-        """Whether it was told to stop: what its body raises from then on starts nothing."""
+        self.disabled = False
+        """Whether the settings of the node forbid it to start."""
+        self.should_run = False
+        """False for one that an operator stopped: a restart that is under way leaves it alone."""
+        self.is_stopping = False
+        """Whether it was told to stop: errors of its body start nothing from then on."""
         self.state, self.since = RESTING, clock.now()
-        self.began = clock.tick()
+        self.started_at = clock.tick()
         self.progress: float | None = None
         self.failures: tuple[float, ...] = ()
         self.error = self.waits = self.stall = ""
-        self.stalled = 0.0
-        self.said: Health | None = None
+        self.stalled_at = 0.0
+        self.reported: Health | None = None
         self.checked: Health | None = None
-        self.history: deque[Ending] = deque(maxlen=HISTORY_MAX)
-        self.runs = self.failed = self.starts = self.times_waited = self.stalls = 0
+        self.history: deque[DaemonFailure] = deque(maxlen=_HISTORY_MAX)
+        self.runs = self.failed_runs = self.starts = self.wait_count = self.stall_count = 0
         self.last_error = ""
         self.last_error_time: float | None = None
         self.last_success: float | None = None
         self.last_seconds: float | None = None
         self.pid: int | None = None
-        self._judged: tuple[Status, float] | None = None
+        """Process id of a program, while it runs."""
+        self._last_status: tuple[Status, float] | None = None
 
-    def turn(self, state: str) -> None:
+    def enter(self, state: str) -> None:
         """Be in *state* from now on."""
         if state != self.state:
             self.state, self.since = state, self._clock.now()
 
     def patience(self) -> float:
         """Seconds this daemon may go without progress: several ticks, and its own limit."""
-        return self.spec.seconds_max + probe.LATE_TICKS * (self.seconds or 0.0)
+        return self.spec.seconds_max + LATE_TICKS * (self.seconds or 0.0)
 
     @property
     def stop_seconds_max(self) -> float:
         """How long stopping may take; a program that is killed at the end of its time is gone a little later."""
-        extra = child.KILL_SECONDS_MAX + child.LAST_WORDS_SECONDS_MAX if self.spec.process else 0.0
+        extra = KILL_SECONDS_MAX + DRAIN_SECONDS_MAX if self.spec.process else 0.0
         return self.stop_seconds + extra
 
-    def expect(self) -> None:
-        """It is to run from now on."""
-        self.wanted, self.ending, self.progress = True, False, None
+    def expect_start(self) -> None:
+        """It should run from now on."""
+        self.should_run, self.is_stopping, self.progress = True, False, None
         self.ready.clear()
-        self.turn("starting")
+        self.enter("starting")
 
-    def begin(self) -> None:
+    def record_start(self) -> None:
         """It starts, for the first time or again."""
-        self.turn("running")
-        self.began, self.starts, self.ended_at = self._clock.tick(), self.starts + 1, None
+        self.enter("running")
+        self.started_at, self.starts, self.cancelled_at = self._clock.tick(), self.starts + 1, None
 
-    def alive(self) -> None:
+    def mark_progress(self) -> None:
         """It has made progress."""
         self.progress, self.waits = self._clock.tick(), ""
         self.ready.set()
 
-    def forget(self) -> None:
-        """Start with a clean record; what was counted stays counted."""
+    def clear(self) -> None:
+        """Forget failures and health; counts stay."""
         self.failures, self.error, self.progress, self.waits, self.stall = (), "", None, "", ""
-        self.said = self.checked = None
+        self.reported = self.checked = None
 
-    def fail(self, failures: tuple[float, ...], wrong: BaseException) -> None:
-        """It ended with *wrong*, and these *failures* are on its record."""
+    def record_failure(self, failures: tuple[float, ...], error: BaseException) -> None:
+        """It ended with *error*; *failures* are the ticks that count for a restart."""
         self.failures = failures
-        self.error = told(f"{type(wrong).__name__}: {wrong}", ERROR_CHARACTERS_MAX)
-        self.last_error, self.last_error_time = self.error, self._clock.now()
-        self.history.append(Ending(time=self._clock.now(), error=self.error))
+        self.error = self._set_last_error(f"{type(error).__name__}: {error}")
+        self.history.append(DaemonFailure(time=self._clock.now(), error=self.error))
+
+    def _set_last_error(self, error: str) -> str:
+        self.last_error, self.last_error_time = printable(error, ERROR_CHARACTERS_MAX), self._clock.now()
+        return self.last_error
 
     def give_up(self, error: str) -> None:
-        """It rests because of *error* until it is cleared."""
+        """It does not start again because of *error*, until it is cleared."""
         self.error, self.waits = error, ""
-        self.turn("failed")
+        self.enter("failed")
 
     def wait(self, reason: str) -> float:
         """It cannot go on for a *reason* that is not its own; seconds until it may try again."""
-        self.waits = told(reason, ERROR_CHARACTERS_MAX)
-        self.times_waited += 1
-        self.turn("waiting")
+        self.waits = printable(reason, ERROR_CHARACTERS_MAX)
+        self.wait_count += 1
+        self.enter("waiting")
         return self.spec.restart.seconds_max
 
     def is_running(self) -> bool:
@@ -117,83 +126,141 @@ class Unit:
         return self.task is not None and not self.task.done()
 
     def is_cancelled(self) -> bool:
-        """Whether somebody wants its task to end; otherwise something that the body awaited was cancelled."""
+        """Whether its task was cancelled; otherwise something that the body awaited was."""
         return self.task is None or self.task.cancelling() > 0
 
-    def hung(self) -> TimeoutError | None:
-        """What is to be said of a body that had to be ended because it hung."""
-        return None if self.ended_at is None else TimeoutError(f"no progress for more than {self.patience():g} s")
+    def hang_error(self) -> TimeoutError | None:
+        """The error of a body that was cancelled because it hung."""
+        return None if self.cancelled_at is None else TimeoutError(f"no progress for more than {self.patience():g} s")
 
-    def hear(self, word: Health) -> None:
-        """A program says how it is, which is a sign of life."""
-        self.said = word
-        self.alive()
+    def report_health(self, health: Health) -> None:
+        """A program reports its health, which is progress."""
+        self.reported = health
+        self.mark_progress()
 
-    def took_pid(self, pid: int | None) -> None:
-        """The program runs as process *pid*, or is gone."""
-        self.pid = pid
+    def record_stall(self, stall: str) -> None:
+        """It blocked the event loop."""
+        self.stall, self.stalled_at = stall, self._clock.tick()
+        self.stall_count += 1
 
-    def hold_up(self, how: str) -> None:
-        """It held up everybody else, as *how* says."""
-        self.stall, self.stalled = how, self._clock.tick()
-        self.stalls += 1
-
-    async def measured(self, *args: Any) -> Any:
+    async def run_once(self, *args: Any) -> Any:
         """Run the body once, and count it."""
         assert self.body is not None
-        begun = self._clock.tick()
+        start = self._clock.tick()
         self.runs += 1
         try:
             result = await self.body(*args)
-        except NO_FAILURE:
+        except _NO_FAILURE:
             raise
-        except BaseException as wrong:
-            if not (self.ending and isinstance(wrong, asyncio.CancelledError)):
-                self._note(wrong)
+        except BaseException as error:
+            is_cut_off = isinstance(error, asyncio.CancelledError)
+            if not (is_cut_off and self.is_stopping):
+                self.failed_runs += 1
+                reason = "it was cut off" if is_cut_off else str(error)
+                self._set_last_error(f"{'TimeoutError' if is_cut_off else type(error).__name__}: {reason}")
             raise
         finally:
-            self.last_seconds = self._clock.tick() - begun
+            self.last_seconds = self._clock.tick() - start
         self.last_success = self._clock.now()
-        self.said = result if isinstance(result, Health) else None
+        self.reported = result if isinstance(result, Health) else None
         return result
-
-    def _note(self, wrong: BaseException) -> None:
-        """A run ended with *wrong*; one that is cancelled and was not told to stop took longer than it may."""
-        cut_off = isinstance(wrong, asyncio.CancelledError)
-        error = "TimeoutError: it was cut off" if cut_off else f"{type(wrong).__name__}: {wrong}"
-        self.failed += 1
-        self.last_error, self.last_error_time = told(error, ERROR_CHARACTERS_MAX), self._clock.now()
 
     def recent_failures(self, tick: float) -> tuple[float, ...]:
         """Failures that still count: one that has worked long enough since is well again."""
         return recent(self.failures, tick, self.spec.restart.seconds)
 
-    def vitals(self, awake: float) -> probe.Vitals:
-        """What is known of it now; nobody could be heard before *awake*."""
+    def vitals(self, awake: float) -> Vitals:
+        """The facts about it now; before the tick *awake* no daemon could make progress."""
         tick = self._clock.tick()
-        return probe.Vitals(
-            name=self.spec.name, state=self.state, progress=self.progress, started=max(self.began, awake),
-            patience=self.patience(), failures=len(self.recent_failures(tick)), error=self.error, waits=self.waits,
-            left=self.state == "stopped" and self.is_running(),
-            stall=self.stall if tick - self.stalled < self.spec.restart.seconds else "",
-            said=tuple(one for one in (self.said, self.checked) if one is not None),
-        )  # fmt: skip
+        names = ("state", "progress", "error", "waits", "disabled")
+        facts: dict[str, Any] = {"name": self.spec.name, **{name: getattr(self, name) for name in names}}
+        facts |= {"started": max(self.started_at, awake), "left": self.state == "stopped" and self.is_running()}
+        failures = len(self.recent_failures(tick))
+        reports = tuple(report for report in (self.reported, self.checked) if report is not None)
+        stall = self.stall if tick - self.stalled_at < self.spec.restart.seconds else ""
+        return Vitals(patience=self.patience(), failures=failures, stall=stall, reports=reports, **facts)
 
     def health(self, awake: float) -> Health:
-        """How it is, and since when it has been seen like that."""
-        found = probe.judge(self.vitals(awake), self._clock.tick())
-        if self._judged is None or self._judged[0] is not found.status:
-            self._judged = (found.status, self._clock.now())
-        return Health(part=found.part, status=found.status, reason=found.reason, since=self._judged[1])
+        """Its health, and since when it has had this status."""
+        health = assess(self.vitals(awake), self._clock.tick())
+        if self._last_status is None or self._last_status[0] is not health.status:
+            self._last_status = (health.status, self._clock.now())
+        return Health(part=health.part, status=health.status, reason=health.reason, since=self._last_status[1])
 
-    def report(self, awake: float) -> DaemonReport:
-        """Everything that is known of it."""
-        spec = self.spec
-        return DaemonReport(
-            name=spec.name, category=spec.category, critical=spec.critical, group=spec.group, state=self.state,
-            since=self.since, health=self.health(awake), ready=self.progress is not None and self.state == "running",
-            wanted=self.wanted, runs=self.runs, failures=self.failed, restarts=max(0, self.starts - 1),
-            waits=self.times_waited, stalls=self.stalls, last_error=self.last_error,
-            last_error_time=self.last_error_time, last_success=self.last_success,
-            last_seconds=self.last_seconds, history=tuple(self.history), pid=self.pid,
-        )  # fmt: skip
+    def status(self, awake: float) -> DaemonStatus:
+        """Everything about it that others may read."""
+        of_spec = {name: getattr(self.spec, name) for name in ("name", "category", "critical", "group")}
+        same = ("state", "since", "should_run", "runs", "last_error", "last_error_time", "last_success", "last_seconds")
+        return DaemonStatus(
+            health=self.health(awake),
+            ready=self.progress is not None and self.state == "running",
+            failures=self.failed_runs,
+            restarts=max(0, self.starts - 1),
+            waits=self.wait_count,
+            stalls=self.stall_count,
+            history=tuple(self.history),
+            **of_spec,
+            **{name: getattr(self, name) for name in (*same, "pid")},
+        )
+
+
+HoldsRole = Callable[[str], bool]
+"""Whether this node believes that it holds a role."""
+CheckRole = Callable[[str, Tx], Awaitable[None]]
+"""Binds a transaction to a role; raises NotLeader if another node holds it."""
+
+
+async def run_daemon(unit: Unit, router: Router, readers: Mapping[str, Reader], holds: HoldsRole) -> None:
+    """Tick, react or serve for ever.  Returns only when it was told to stop, and raises every error of the body."""
+    if unit.spec.on:
+        await _react(unit, router, readers[unit.spec.name], holds)
+    elif unit.spec.every is not None:
+        await _tick(unit, holds)
+    else:
+        await unit.run_once()
+        if not unit.is_stopping:
+            raise SupervisionError(f"daemon {unit.spec.name} is to serve, but ended by itself")
+
+
+def make_reader(unit: Unit, check: CheckRole) -> Reader:
+    """The reader of a daemon that reacts, each transaction of which is bound to its role."""
+    role = unit.spec.role
+
+    async def guard(tx: Tx) -> None:
+        unit.mark_progress()  # the transaction before this one has ended
+        if role is not None:
+            await check(role, tx)
+
+    event_names = frozenset(event.name() for event in unit.spec.on)
+    return Reader(name=unit.spec.name, event_names=event_names, react=unit.run_once, guard=guard)
+
+
+async def _tick(unit: Unit, holds: HoldsRole) -> None:
+    role = unit.spec.role
+    assert unit.seconds is not None
+    while not unit.is_stopping:
+        if role is None or holds(role):
+            await _tick_once(unit)
+        unit.mark_progress()
+        await asyncio.sleep(unit.seconds)
+
+
+async def _tick_once(unit: Unit) -> None:
+    seconds = unit.spec.seconds_max
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            with suppress(NotLeader):  # another node holds the role: nothing happened
+                await unit.run_once()
+    except TimeoutError as late:
+        if not limit.expired():
+            raise
+        raise TimeoutError(f"a tick took longer than {seconds:g} s") from late
+
+
+async def _react(unit: Unit, router: Router, reader: Reader, holds: HoldsRole) -> None:
+    role = unit.spec.role
+    while not unit.is_stopping:
+        try:
+            await router.serve(reader, unit.mark_progress, (lambda: True) if role is None else (lambda: holds(role)))
+        except NotLeader:  # another node reads on: there is nothing to do here
+            await asyncio.sleep(unit.spec.restart.first_seconds)

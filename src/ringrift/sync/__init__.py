@@ -1,1 +1,1 @@
-"""Moving files: who holds what, where copies are missing, and bringing them there."""
+"""Moving files: which node holds which blob, where copies are missing, and bringing them there."""

@@ -1,4 +1,4 @@
-"""Plan: which nodes should get a copy, as a pure function of who holds one and who is there."""
+"""Which nodes should get a copy of a blob, as a pure function of its holders and of the nodes that are present."""
 
 from collections.abc import Collection, Sequence
 
@@ -18,8 +18,8 @@ def targets(holders: Collection[str], places: Sequence[Place], here: str, copies
 
     Fewer nodes than copies is not an error: every node then has one.
     """
-    known = {place.node for place in places}
-    missing = copies_min - len(known & set(holders))
+    present = {place.node for place in places}
+    missing = copies_min - len(present & set(holders))
     empty = [place for place in places if place.node not in holders]
     empty.sort(key=lambda place: (place.node != here, not place.durable, place.node))
     return [place.node for place in empty[: max(missing, 0)]]

@@ -1,4 +1,4 @@
-"""Transfer: brings a verified copy of a blob to a node, from whoever can hand it over."""
+"""Brings a verified copy of a blob to a node, from any node that has one."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
@@ -10,6 +10,7 @@ from ringrift.sync import ledger
 
 Reach = Callable[[str], Awaitable[Blobs]]
 """The blobs of a node, by its id.  Raises NodeAway if it cannot be reached."""
+_OnProgress = Callable[[], None]
 
 
 class Transfer:
@@ -21,70 +22,70 @@ class Transfer:
     async def _at(self, node: str) -> Blobs:
         return self._blobs if node == self._node else await self._reach(node)
 
-    async def fetch(self, blobs: Sequence[str], moved: Callable[[], None] | None = None) -> None:
-        """Have a verified copy of each of *blobs* here.  Raises NoRoute naming the first that cannot be had."""
+    async def fetch(self, blobs: Sequence[str], on_progress: _OnProgress | None = None) -> None:
+        """Bring a verified copy of each of *blobs* here.  Raises NoRoute naming the first that no node can send."""
         missing = set(blobs) - await self._blobs.have(blobs)
         for blob in sorted(missing):
-            await self.copy(blob, self._node, moved)
+            await self.copy(blob, self._node, on_progress)
 
-    async def copy(self, blob: str, target: str, moved: Callable[[], None] | None = None, source: str = "") -> int:
-        """Bring *blob* to *target*; its size, 0 if it was there.  A holder without a good copy is struck off.
+    async def copy(self, blob: str, target: str, on_progress: _OnProgress | None = None, source: str = "") -> int:
+        """Bring *blob* to *target*; its size, 0 if it was there.  A holder without a good copy leaves the ledger.
 
-        *source* is tried first: it may hold a blob that the ledger does not know of yet.
+        *source* is tried first: it may hold a blob that the ledger does not list yet.
         """
         to = await self._at(target)
         if await to.have([blob]):
-            await self._note(blob, target)
+            await self._add(blob, target)
             return 0
         async with self._store.read() as view:
-            known = await ledger.holders(view, blob)
+            holders = await ledger.holders(view, blob)
         tried, away = [], False
-        for node in dict.fromkeys([source, *known] if source else known):
+        for node in dict.fromkeys([source, *holders] if source else holders):
             if node == target:
                 continue
             tried.append(node)
             try:
                 failpoint("sync.before_copy")
-                size = await to.write(blob, _told((await self._at(node)).read(blob), moved))
+                size = await to.write(blob, _with_progress((await self._at(node)).read(blob), on_progress))
                 failpoint("sync.after_copy")
             except NodeAway:
                 away = True
             except (NoRoute, Corrupt):
-                await self._strike(blob, node)
+                await self._remove(blob, node)
             else:
-                await self._note(blob, target)
+                await self._add(blob, target)
                 return size
         raise NoRoute(blob, tried, gone=not away)
 
-    async def who_has(self, blob: str, nodes: Sequence[str]) -> list[str]:
-        """Those of *nodes* that have *blob* now, as they say themselves; the ledger is put right on the way."""
+    async def find_holders(self, blob: str, nodes: Sequence[str]) -> list[str]:
+        """Those of *nodes* and of its holders that have *blob* now, by their own answer; the ledger is corrected."""
         async with self._store.read() as view:
-            known = await ledger.holders(view, blob)
-        have: list[str] = []
-        gone: list[str] = []
-        for node in dict.fromkeys([*nodes, *known]):
+            listed = await ledger.holders(view, blob)
+        holders: list[str] = []
+        others: list[str] = []
+        for node in dict.fromkeys([*nodes, *listed]):
             try:
-                found = await (await self._at(node)).have([blob])
+                has_it = bool(await (await self._at(node)).have([blob]))
             except NodeAway:
                 continue
-            (have if found else gone).append(node)
+            (holders if has_it else others).append(node)
         async with self._store.begin() as tx:
-            await tx.put([ledger.holding(blob, node) for node in have if node not in known])
-            await ledger.forget(tx, blob, [node for node in gone if node in known])
-        return have
+            await tx.put([ledger.holding(blob, node) for node in holders if node not in listed])
+            await ledger.forget(tx, blob, [node for node in others if node in listed])
+        return holders
 
-    async def _note(self, blob: str, node: str) -> None:
+    async def _add(self, blob: str, node: str) -> None:
         async with self._store.begin() as tx:
             await tx.put([ledger.holding(blob, node)])
 
-    async def _strike(self, blob: str, node: str) -> None:
+    async def _remove(self, blob: str, node: str) -> None:
         """A node that answers without a good copy does not hold it; one that does not answer may hold it still."""
         async with self._store.begin() as tx:
             await ledger.forget(tx, blob, [node])
 
 
-async def _told(chunks: AsyncIterator[bytes], moved: Callable[[], None] | None) -> AsyncIterator[bytes]:
+async def _with_progress(chunks: AsyncIterator[bytes], on_progress: _OnProgress | None) -> AsyncIterator[bytes]:
     async for chunk in chunks:
-        if moved is not None:
-            moved()
+        if on_progress is not None:
+            on_progress()
         yield chunk

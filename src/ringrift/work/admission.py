@@ -1,6 +1,6 @@
-"""Admission: a place for a task is asked for and taken in one transaction, so that no limit is ever passed.
+"""Admission of tasks: a place is requested and taken in one transaction, so that no limit is ever passed.
 
-Whoever is refused has used up nothing, and the refusing verdict is kept for ``ringrift why``.
+A refusal uses up nothing, and the refusing verdict is stored for ``ringrift why``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,183 +11,150 @@ import msgspec
 
 from ringrift.events.base import Envelope
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import IdConflict, LimitReached, TooLarge, UnknownName, told
+from ringrift.kernel.errors import IdConflict, LimitReached, TooLarge, UnknownName, printable
+from ringrift.kernel.stall_detector import Observation, StallDetector
 from ringrift.kernel.value import Value
 from ringrift.kernel.verdict import Verdict
-from ringrift.kernel.watch import Seen, Watch
-from ringrift.store.ports import Put, Reads, Store, Tx
+from ringrift.store.ports import Reads, Store, Tx
+from ringrift.store.records import Records
+from ringrift.work import tasks as rules
 from ringrift.work.processes import is_gone
-from ringrift.work.tasks import (
-    ENDS,
-    MINUTE_SECONDS,
-    RUNNING_MAX,
-    STATES,
-    Moment,
-    RunState,
-    Spawn,
-    Task,
-    TaskLimits,
-    may_start,
-    orphaned,
-    plain,
-    within_last,
-)
+from ringrift.work.tasks import HostTick, RunState, Task, TaskLimits, TaskStart
 
-KIND, ENDED, BOOK, SPAWNS, LIMITS, GATE = "task", "task_ended", "task_book", "task_spawns", "task_limits", "task_gate"
-VERDICT = "verdict"
-"""The kind under which every gate's word is kept."""
-ONE = "one"
-"""The id of a record that there is only one of."""
-ENDED_MAX = 1000
-"""Tasks that ended and are still remembered."""
-REASON_CHARACTERS_MAX = 2000
-RETRY_SECONDS = 0.5
-Says = Callable[[Task], Sequence[Envelope]]
+_ENDED_MAX = 1000
+"""Tasks that ended and are still stored."""
+_REASON_CHARACTERS_MAX = 2000
+_RETRY_SECONDS = 0.5
+_Metadata = Mapping[str, Any] | None
+_Serials = Mapping[str, int] | None
+_MakeEvents = Callable[[Task], Sequence[Envelope]]
 
 
-class Book(Value):
-    """How many tasks were ever admitted, refused and ended, by how they ended."""
+class _AdmissionState(Value):
+    """Limits, run state and counts, shared by every program of one store."""
 
+    limits: TaskLimits = msgspec.field(default_factory=TaskLimits)
+    run_state: RunState = RunState()
     admitted: int = 0
     refused: int = 0
     ended: int = 0
     ends: dict[str, int] = {}
+    """How many tasks ended in each way."""
 
 
-async def running(view: Reads) -> list[Task]:
-    """Every task that has a place."""
-    return [msgspec.json.decode(one.body, type=Task) for one in await view.scan(KIND, "", RUNNING_MAX)]
+VERDICTS = Records("verdict", Verdict)
+"""The latest verdict of every gate."""
+TASKS = Records("task", Task, id="id", limit=rules.RUNNING_MAX)
+"""Every task that has a place."""
+ENDED_TASKS = Records("task_ended", Task, order=("ended", "serial"), limit=_ENDED_MAX)
+"""The tasks that ended last."""
+_STARTS = Records("task_starts", tuple[TaskStart, ...])
+"""Starts of the last minute, by host."""
+_STATE = Records("admission", _AdmissionState)
+_STATE_ID = "state"
 
 
-async def ended(view: Reads) -> list[Task]:
-    """Those that ended last, the oldest first."""
-    found = [msgspec.json.decode(one.body, type=Task) for one in await view.scan(ENDED, "", ENDED_MAX)]
-    return sorted(found, key=lambda task: (task.ended or 0.0, task.serial))
+async def load_state(view: Reads) -> _AdmissionState:
+    """The limits, run state and counts in force."""
+    return await _STATE.get(view, _STATE_ID) or _AdmissionState()
 
 
-async def book_of(view: Reads) -> Book:
-    """The counts so far."""
-    body = (await view.get(BOOK, [ONE])).get(ONE)
-    return Book() if body is None else msgspec.json.decode(body, type=Book)
+async def _recent_starts(view: Reads, here: HostTick) -> tuple[TaskStart, ...]:
+    return rules.starts_of_last_minute(await _STARTS.get(view, here.host) or (), here.tick)
 
 
-async def limits_of(view: Reads) -> TaskLimits:
-    """The limits in force, the same for every program of this store."""
-    body = (await view.get(LIMITS, [ONE])).get(ONE)
-    return TaskLimits() if body is None else msgspec.json.decode(body, type=TaskLimits)
+async def _change_state(tx: Tx, **changes: object) -> None:
+    await _STATE.put_at(tx, {_STATE_ID: msgspec.structs.replace(await load_state(tx), **changes)})
 
 
-async def gate_of(view: Reads) -> RunState:
-    """Whether anybody gets a place now."""
-    body = (await view.get(GATE, [ONE])).get(ONE)
-    return RunState() if body is None else msgspec.json.decode(body, type=RunState)
-
-
-async def spawns_of(view: Reads, here: Moment) -> tuple[Spawn, ...]:
-    """What began on this host in the last minute."""
-    body = (await view.get(SPAWNS, [here.host])).get(here.host)
-    known = () if body is None else msgspec.json.decode(body, type=tuple[Spawn, ...])
-    return within_last(known, here.tick, MINUTE_SECONDS)
-
-
-async def admit(tx: Tx, task: Task, limits: TaskLimits, *, here: Moment, now: float) -> tuple[Task, Verdict]:
-    """Give *task* a place in *tx* if every rule agrees, and note what the gate said.  Raises IdConflict."""
-    there = await running(tx)
-    if any(other.id == task.id for other in there):
+async def _admit(tx: Tx, task: Task, *, here: HostTick, now: float) -> tuple[Task, Verdict]:
+    """Give *task* a place in *tx* if every rule allows it, and store the verdict.  Raises IdConflict."""
+    tasks = await TASKS.all(tx)
+    if any(other.id == task.id for other in tasks):
         raise IdConflict(task.id)
-    book, spawns = await book_of(tx), await spawns_of(tx, here)
-    verdict = may_start(task, there, spawns, limits, gate=await gate_of(tx), tick=here.tick, now=now)
-    await _note(tx, task, verdict)
+    state, starts = await load_state(tx), await _recent_starts(tx, here)
+    verdict = rules.check_start(task, tasks, starts, state.limits, run_state=state.run_state, tick=here.tick, now=now)
+    await _store_verdict(tx, task, verdict)
     if not verdict.allowed:
-        await _put(tx, BOOK, ONE, msgspec.structs.replace(book, refused=book.refused + 1))
+        await _change_state(tx, refused=state.refused + 1)
         return task, verdict
-    serial = book.admitted + 1
-    placed = msgspec.structs.replace(task, serial=serial, since=now, beat=now, beaten=here)
-    await _put(tx, KIND, task.id, placed)
-    await _put(tx, BOOK, ONE, msgspec.structs.replace(book, admitted=serial))
-    await _put(tx, SPAWNS, here.host, (*spawns, Spawn(tick=here.tick, type=task.type)))
-    return placed, verdict
+    serial = state.admitted + 1
+    admitted = msgspec.structs.replace(task, serial=serial, since=now, beat=now, beat_at=here)
+    await TASKS.put(tx, [admitted])
+    await _change_state(tx, admitted=serial)
+    await _STARTS.put_at(tx, {here.host: (*starts, TaskStart(tick=here.tick, type=task.type))})
+    return admitted, verdict
 
 
-async def end(tx: Tx, task: Task, state: str, reason: str, now: float) -> Task:
-    """Take the place of *task* back in *tx*; it is remembered until many others have ended."""
-    assert state in ENDS
-    book = await book_of(tx)
-    over = msgspec.structs.replace(task, state=state, reason=told(reason, REASON_CHARACTERS_MAX), ended=now)
-    await tx.delete(KIND, [task.id])
-    slot = f"{book.ended % ENDED_MAX:04d}"
-    await tx.put([Put(kind=ENDED, id=slot, body=msgspec.json.encode(over), index={"task": task.id})])
-    ends = book.ends | {state: book.ends.get(state, 0) + 1}
-    await _put(tx, BOOK, ONE, msgspec.structs.replace(book, ended=book.ended + 1, ends=ends))
-    return over
+async def _end_task(tx: Tx, task: Task, end: str, reason: str, now: float) -> Task:
+    """Free the place of *task* in *tx*; it stays stored until many others have ended."""
+    assert end in rules.ENDS
+    state = await load_state(tx)
+    reason = printable(reason, _REASON_CHARACTERS_MAX)
+    ended = msgspec.structs.replace(task, state=end, reason=reason, ended=now)
+    await TASKS.delete(tx, [task.id])
+    await ENDED_TASKS.put_at(tx, {f"{state.ended % _ENDED_MAX:04d}": ended}, index={"task": task.id})
+    await _change_state(tx, ended=state.ended + 1, ends=state.ends | {end: state.ends.get(end, 0) + 1})
+    return ended
 
 
-def _last_words(before: dict[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Both together, or where that is too much only what was said last: no place stays taken for that."""
-    last = plain(metadata)
+def _last_metadata(before: dict[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Both together, or if that is too much only the last: too much metadata must not keep a place taken."""
+    last = rules.copy_metadata(metadata)
     try:
-        return plain(before | last)
+        return rules.copy_metadata(before | last)
     except TooLarge:
         return last
 
 
-async def _put(tx: Tx, kind: str, id: str, value: object) -> None:
-    await tx.put([Put(kind=kind, id=id, body=msgspec.json.encode(value))])
-
-
-async def _note(tx: Tx, task: Task, verdict: Verdict) -> None:
-    """Keep a refusal, dated from when it began; a place that was given ends it."""
+async def _store_verdict(tx: Tx, task: Task, verdict: Verdict) -> None:
+    """Store a refusal with the time of the first one; an admission deletes it."""
     id = f"{task.variant or task.node}:{verdict.gate}"
-    before = (await tx.get(VERDICT, [id])).get(id)
+    before = await VERDICTS.get(tx, id)
     if verdict.allowed:
-        await tx.delete(VERDICT, [id] if before else [])
+        await VERDICTS.delete(tx, [id] if before else [])
         return
-    told_before = None if before is None else msgspec.json.decode(before, type=Verdict)
-    body = msgspec.json.encode(verdict.told_since(told_before))
     index = {"node": task.node} | ({"variant": task.variant} if task.variant else {})
-    await tx.put([Put(kind=VERDICT, id=id, body=body, index=index)])
+    await VERDICTS.put_at(tx, {id: verdict.with_since_of(before)}, index)
 
 
 class Admission:
-    """The verbs of who runs tasks, over a store."""
+    """Admits, renews and ends the tasks of one host."""
 
-    def __init__(self, store: Store, clock: Clock, host: str, *, says: Says = lambda task: ()) -> None:
-        self._store, self._clock, self._host, self._says = store, clock, host, says
-        self._watch = Watch()
+    def __init__(self, store: Store, clock: Clock, host: str, *, make_events: _MakeEvents = lambda task: ()) -> None:
+        self._store, self._clock, self._host, self._make_events = store, clock, host, make_events
+        self._stall_detector = StallDetector()
 
     @property
-    def here(self) -> Moment:
+    def here(self) -> HostTick:
         """Now, on this host."""
-        return Moment(host=self._host, tick=self._clock.tick())
+        return HostTick(host=self._host, tick=self._clock.tick())
 
     async def check(self, task: Task) -> Verdict:
-        """What *task* would be told now.  It takes nothing and counts for nothing."""
+        """The verdict that *task* would get now.  It takes nothing and is not counted."""
         async with self._store.read() as view:
-            there, limits = await running(view), await limits_of(view)
-            gone = {one.id for one in self._orphans(there, limits)}
-            alive = [one for one in there if one.id not in gone]
-            spawns = await spawns_of(view, self.here)
-            return may_start(
-                task, alive, spawns, limits, gate=await gate_of(view), tick=self.here.tick, now=self._clock.now()
-            )
+            tasks, state = await TASKS.all(view), await load_state(view)
+            orphans = {orphan.id for orphan in self._orphans(tasks, state.limits)}
+            alive = [task for task in tasks if task.id not in orphans]
+            starts, tick, now = await _recent_starts(view, self.here), self.here.tick, self._clock.now()
+        return rules.check_start(task, alive, starts, state.limits, run_state=state.run_state, tick=tick, now=now)
 
     async def admit(self, task: Task) -> Task:
-        """*task* in its place, taken after those were freed whose tasks nobody does any more.
+        """Give *task* a place, after the places of dead tasks were freed.
 
-        Raises LimitReached, whose verdict is kept, and IdConflict while a task of this id runs.
+        Raises LimitReached, with the verdict stored, and IdConflict while a task of this id runs.
         """
-        plain(task.metadata)
+        rules.copy_metadata(task.metadata)
         async with self._store.begin() as tx:
-            limits = await limits_of(tx)
-            await self._bury(tx, self._orphans(await running(tx), limits))
-            placed, verdict = await admit(tx, task, limits, here=self.here, now=self._clock.now())
-            await tx.append(self._says(placed) if verdict.allowed else ())
+            await self._end_orphans(tx)
+            admitted, verdict = await _admit(tx, task, here=self.here, now=self._clock.now())
+            await tx.append(self._make_events(admitted) if verdict.allowed else ())
         if not verdict.allowed:
             raise LimitReached(f"task {task.id}", verdict.rule, verdict.value, verdict.limit)
-        return placed
+        return admitted
 
     async def wait_admit(self, task: Task, seconds: float) -> Task:
-        """*task* in its place, as soon as there is one within *seconds*.  Raises LimitReached, IdConflict."""
+        """Give *task* a place as soon as there is one within *seconds*.  Raises LimitReached, IdConflict."""
         until = self._clock.tick() + seconds
         while True:
             left = until - self._clock.tick()
@@ -197,82 +164,74 @@ class Admission:
                 except LimitReached:
                     if left <= 0:
                         raise
-            await self._store.wait(None, min(RETRY_SECONDS, max(left, 0.0)))
+            await self._store.wait(None, min(_RETRY_SECONDS, max(left, 0.0)))
 
-    async def beat(
-        self, ids: Sequence[str], metadata: Mapping[str, Any] | None = None, *, serials: Mapping[str, int] | None = None
-    ) -> list[str]:
-        """Say that these are alive, with *metadata* on top of theirs; the ids of those that have a place."""
+    async def beat(self, ids: Sequence[str], metadata: _Metadata = None, *, serials: _Serials = None) -> list[str]:
+        """Record that these tasks live, with *metadata* added to theirs; the ids of those that have a place."""
         async with self._store.begin() as tx:
-            known = await self._known(tx, ids, serials or {})
-            for task in known:
-                alive = msgspec.structs.replace(
-                    task, beat=self._clock.now(), beaten=self.here, beats=task.beats + 1,
-                    metadata=plain(task.metadata | dict(metadata or {})),
-                )  # fmt: skip
-                await _put(tx, KIND, task.id, alive)
-        return [task.id for task in known]
+            tasks = await self._with_serials(tx, ids, serials or {})
+            for task in tasks:
+                merged = rules.copy_metadata(task.metadata | dict(metadata or {}))
+                beat = {"beat": self._clock.now(), "beat_at": self.here, "beats": task.beats + 1}
+                await TASKS.put(tx, [msgspec.structs.replace(task, metadata=merged, **beat)])
+        return [task.id for task in tasks]
 
     async def finish(
-        self, id: str, state: str, reason: str = "", *,
-        metadata: Mapping[str, Any] | None = None, serials: Mapping[str, int] | None = None,
-    ) -> Task | None:  # fmt: skip
-        """End the task *id*; None if it has no place, or the id is another task's by now."""
-        if state not in ENDS:
-            raise UnknownName("end of a task", state, ENDS)
+        self, id: str, end: str, reason: str = "", *, metadata: _Metadata = None, serials: _Serials = None
+    ) -> Task | None:
+        """End the task *id*; None if it has no place, or if another task has this id by now."""
+        if end not in rules.ENDS:
+            raise UnknownName("end of a task", end, rules.ENDS)
         async with self._store.begin() as tx:
-            known = await self._known(tx, [id], serials or {})
-            if not known:
-                return None
-            last = msgspec.structs.replace(known[0], metadata=_last_words(known[0].metadata, metadata or {}))
-            over = await end(tx, last, state, reason, self._clock.now())
-            await tx.append(self._says(over))
-        return over
+            for task in await self._with_serials(tx, [id], serials or {}):
+                last = msgspec.structs.replace(task, metadata=_last_metadata(task.metadata, metadata or {}))
+                ended = await _end_task(tx, last, end, reason, self._clock.now())
+                await tx.append(self._make_events(ended))
+                return ended
+        return None
 
     async def sweep(self) -> list[Task]:
-        """End every task that nobody does any more; those."""
+        """End every task whose process is dead or whose beats have stopped; those tasks."""
         async with self._store.read() as view:
-            if not self._orphans(await running(view), await limits_of(view)):
+            if not self._orphans(await TASKS.all(view), (await load_state(view)).limits):
                 return []
         async with self._store.begin() as tx:
-            return await self._bury(tx, self._orphans(await running(tx), await limits_of(tx)))
+            return await self._end_orphans(tx)
 
-    async def find(self, id: str) -> Task | None:
-        """The task *id*: the running one, else the last that ended."""
-        async with self._store.read() as view:
-            body = (await view.get(KIND, [id])).get(id)
-            over = await view.find(ENDED, "task", [id], ENDED_MAX)
-        found = [msgspec.json.decode(record, type=Task) for record in (body, *(one.body for one in over)) if record]
-        return max(found, key=lambda task: task.serial, default=None)
-
-    async def be(self, state: str, reason: str = "") -> RunState:
-        """Let nobody in any more, or again: one of STATES, for every program of this store."""
-        if state not in STATES:
-            raise UnknownName("state of admission", state, STATES)
-        gate = RunState(state=state, reason=told(reason, REASON_CHARACTERS_MAX), since=self._clock.now())
+    async def set_state(self, state: str, reason: str = "") -> RunState:
+        """Stop or resume admission, for every program of this store: one of STATES."""
+        if state not in rules.STATES:
+            raise UnknownName("state of admission", state, rules.STATES)
+        reason = printable(reason, _REASON_CHARACTERS_MAX)
+        run_state = RunState(state=state, reason=reason, since=self._clock.now())
         async with self._store.begin() as tx:
-            await _put(tx, GATE, ONE, gate)
-        return gate
+            await _change_state(tx, run_state=run_state)
+        return run_state
 
-    async def limit(self, limits: TaskLimits) -> None:
-        """Put *limits* in force for every program of this store; what runs already stays."""
+    async def set_limits(self, limits: TaskLimits) -> None:
+        """Put *limits* in force for every program of this store; tasks that run already stay."""
         async with self._store.begin() as tx:
-            await _put(tx, LIMITS, ONE, limits)
+            await _change_state(tx, limits=limits)
 
-    async def _known(self, tx: Tx, ids: Sequence[str], serials: Mapping[str, int]) -> list[Task]:
-        bodies = await tx.get(KIND, ids)
-        found = [msgspec.json.decode(body, type=Task) for body in bodies.values()]
-        return [task for task in found if serials.get(task.id, task.serial) == task.serial]
+    async def _with_serials(self, tx: Tx, ids: Sequence[str], serials: Mapping[str, int]) -> list[Task]:
+        """The tasks *ids* that have a place, without those whose id belongs to a later admission by now."""
+        tasks = (await TASKS.get_many(tx, ids)).values()
+        return [task for task in tasks if serials.get(task.id, task.serial) == task.serial]
 
-    async def _bury(self, tx: Tx, orphans: Sequence[Task]) -> list[Task]:
-        buried = [await end(tx, task, task.state, task.reason, self._clock.now()) for task in orphans]
-        await tx.append([said for task in buried for said in self._says(task)])
-        return buried
+    async def _end_orphans(self, tx: Tx) -> list[Task]:
+        orphans = self._orphans(await TASKS.all(tx), (await load_state(tx)).limits)
+        ended = [await _end_task(tx, task, task.state, task.reason, self._clock.now()) for task in orphans]
+        await tx.append([envelope for task in ended for envelope in self._make_events(task)])
+        return ended
 
     def _orphans(self, tasks: Sequence[Task], limits: TaskLimits) -> list[Task]:
         here, seconds = self.here, limits.beat_seconds_max
-        strangers = [task for task in tasks if task.beaten.host != here.host]
-        seen = [Seen(name=task.id, mark=(task.serial << 32) + task.beats, seconds=seconds) for task in strangers]
-        late = [thing.name for thing in self._watch.overdue(seen, here.tick)]
+        observations = [
+            Observation(name=task.id, counter=(task.serial << 32) + task.beats, seconds=seconds)
+            for task in tasks
+            if task.beat_at.host != here.host
+        ]
+        late = [stalled.name for stalled in self._stall_detector.stalled(observations, here.tick)]
         # Many tasks may have one process, and to look at it is what takes time.
-        return orphaned(tasks, here, seconds, late=late, gone=cache(lambda process: is_gone(process, here.host)))
+        has_died = cache(lambda process: is_gone(process, here.host))
+        return rules.find_orphans(tasks, here, seconds, late=late, has_died=has_died)

@@ -1,13 +1,14 @@
-"""Runner: claims jobs, has them done by workers, and says what came of them.
+"""The runner: claims jobs, runs them in workers, and hands in their results.
 
-It renews a lease only while the work reports progress.  A job that is silent too long, past its deadline or no longer
-ours is killed.  On the way out running jobs are asked to end early, then killed and given back.
+It renews a lease only while the job reports progress.  A job that makes no progress, passes its deadline or is held by
+another node now is killed.  When the node stops, running jobs are asked to end early, then killed and given back.
 """
 
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -16,268 +17,321 @@ from ringrift import jobs
 from ringrift.bus import spans, trace
 from ringrift.events import work
 from ringrift.events.base import Event
-from ringrift.jobs import NODE_KINDS, Job
+from ringrift.jobs import Job
+from ringrift.kernel import errors
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import (
-    ChildDied,
-    InputError,
-    JobFailed,
-    LeaseLost,
-    NoRoute,
-    TransferError,
-    UnknownName,
-    Unreachable,
-    told,
-)  # fmt: skip
 from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.value import Value
-from ringrift.store.ports import Held, Lease
-from ringrift.work.crew import Crew
-from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, Made, StoreDesk
-from ringrift.work.launch.ports import Word, Worker
+from ringrift.store.ports import Lease, Renewal
+from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, JobOutcome, StoreDesk
+from ringrift.work.launch.ports import Launch, Progress, Worker
 from ringrift.workload.api import JobResult
 
-RENEWALS_PER_LEASE = 3
-TRUST = 2 / 3
-"""Share of its lease after which a silent holder stops by itself: the taker waits for all of it."""
-KEEP_SECONDS_MAX = 0.5
+
+class _PooledWorker:
+    """A worker, the number of jobs it has done, and its memory after the first."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.jobs = 0
+        self.first_memory = 0
+
+    def is_worn_out(self, settings: WorkSettings) -> bool:
+        """Whether it has done enough jobs or has grown too much since its first."""
+        growth = self.worker.memory - self.first_memory if self.first_memory else 0
+        return self.jobs >= settings.jobs_per_child or growth > settings.child_growth_bytes_max
+
+
+class WorkerPool:
+    """Workers of one workload."""
+
+    def __init__(self, launch: Launch, settings: WorkSettings) -> None:
+        self._launch, self._settings = launch, settings
+        self._idle: list[_PooledWorker] = []
+
+    @asynccontextmanager
+    async def worker(self, *, isolate: bool = False) -> AsyncIterator[Worker]:
+        """A worker for one job.  It is not used again after a failure, when worn out, or if *isolate* is set."""
+        pooled = self._idle.pop() if self._idle and not isolate else None
+        if pooled is None:
+            pooled = _PooledWorker(await self._launch.start(self._settings.workload))
+        try:
+            yield pooled.worker
+        except BaseException:
+            await asyncio.shield(pooled.worker.end(0.0))
+            raise
+        pooled.jobs += 1
+        pooled.first_memory = pooled.first_memory or pooled.worker.memory
+        if isolate or pooled.is_worn_out(self._settings):
+            await asyncio.shield(pooled.worker.end(self._settings.grace_seconds))
+        else:
+            self._idle.append(pooled)
+
+    async def end(self) -> None:
+        """End every idle worker, all within one grace period."""
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(pooled.worker.end(self._settings.grace_seconds) for pooled in idle))
+
+
+_RENEWALS_PER_LEASE = 3
+_TRUST = 2 / 3
+"""Share of its lease after which a holder without progress stops by itself: another node waits for all of it."""
+_REGISTER_SECONDS_MAX = 0.5
 """How long a checkpoint may be known to this process alone."""
-TELL_SECONDS = 1.0
-"""Between two tellings of how far a job is: a worker may report much more often."""
+_PUBLISH_SECONDS = 1.0
+"""Between two events about the progress of a job: a worker may report much more often."""
 log = logging.getLogger(__name__)
 
-Moved = Callable[[], None]
-Stage = Callable[[Sequence[str], "Checkpoint | None", Moved], Awaitable[None]]
-Move = Callable[[Job, Moved], Awaitable[Made]]
-Conclude = Callable[[Job, JobResult], Made]
-Wait = Callable[[float], Awaitable[None]]
-Tell = Callable[[Event], object]
+OnProgress = Callable[[], None]
+FetchInputs = Callable[[Sequence[str], "Checkpoint | None", OnProgress], Awaitable[None]]
 
 
 class Checkpoint(Value):
-    """Where an earlier holder of a job left off: a partial output, registered under its fence."""
+    """Where an earlier holder of a job stopped: a partial output, registered under its fence."""
 
     blob: str
     node: str
 
 
-def left_by(lease: Lease) -> Checkpoint | None:
-    """The checkpoint that comes with *lease*, if an earlier holder left one."""
-    left = msgspec.json.decode(lease.outputs, type=list[Checkpoint])
-    return left[-1] if left else None
+def _checkpoint(lease: Lease) -> Checkpoint | None:
+    checkpoints = msgspec.json.decode(lease.outputs, type=list[Checkpoint])
+    return checkpoints[-1] if checkpoints else None
 
 
-class Task:
-    """One job on its way."""
+class _RunningJob:
+    """A job under its lease, and its progress."""
 
     def __init__(self, lease: Lease, job: Job, tick: float) -> None:
         self.lease, self.job = lease, job
-        self.began = self.heard = self.renewed = tick
+        self.started_at = self.progress_at = self.renewed_at = self.published_at = tick
         self.progress = 0.0
         self.metrics: Mapping[str, float] = {}
-        self.told: tuple[float, Mapping[str, float]] = (0.0, {})
-        self.told_at = tick
+        self.published: tuple[float, Mapping[str, float]] = (0.0, {})
         self.checkpoint: str | None = None
         self.registered: str | None = None
         self.worker: Worker | None = None
-        self.running: asyncio.Task[None] | None = None
-        self.lost = self.ended = False
-        self.starting = False
-        """Its worker is being started: that says nothing, but has a time limit of its own."""
+        self.task: asyncio.Task[None] | None = None
+        self.is_lost = self.is_ended = False
+        self.is_starting = False
+        """Its worker is being started: that reports no progress, but has a time limit of its own."""
 
     def end(self, *, lost: bool) -> None:
-        """Kill it, once: what follows must not be killed on its way."""
-        if self.running is not None and not self.ended:
-            self.lost, self.ended = lost, True
-            self.running.cancel()
+        """Kill it, once: the steps that follow must not be cancelled."""
+        if self.task is not None and not self.is_ended:
+            self.is_lost, self.is_ended = lost, True
+            self.task.cancel()
 
-    def hear(self, word: Word, tick: float) -> None:
-        """Take in what the worker says: any word is a sign of progress."""
-        self.heard, self.progress = tick, min(max(word.done, 0.0), 1.0)
-        self.metrics = word.metrics or self.metrics
-        self.checkpoint = word.checkpoint or self.checkpoint
+    def update(self, progress: Progress, tick: float) -> None:
+        """Store a report of the worker: any report is progress."""
+        self.progress_at, self.progress = tick, min(max(progress.done, 0.0), 1.0)
+        self.metrics = progress.metrics or self.metrics
+        self.checkpoint = progress.checkpoint or self.checkpoint
 
-    def is_further(self, tick: float) -> bool:
-        """Whether it has come further since that was last told, and it is time to tell again."""
-        if tick - self.told_at < TELL_SECONDS or self.told == (self.progress, self.metrics):
+    def is_worth_publishing(self, tick: float) -> bool:
+        """Whether it has progressed since the last event about it, and that was long enough ago."""
+        if tick - self.published_at < _PUBLISH_SECONDS or self.published == (self.progress, self.metrics):
             return False
-        self.told, self.told_at = (self.progress, self.metrics), tick
+        self.published, self.published_at = (self.progress, self.metrics), tick
         return True
 
     def outputs(self, node: str) -> bytes | None:
-        """The partial outputs to register under the fence, so that the next holder can go on from them."""
+        """The partial outputs to register under the fence, from which the next holder can go on."""
         return None if self.checkpoint is None else msgspec.json.encode([Checkpoint(blob=self.checkpoint, node=node)])
 
 
 class Runner:
-    """Does jobs for one node."""
+    """Runs jobs for one node.
+
+    *fetch_inputs* brings blobs to this node, *run_on_node* does the jobs that need no worker, *make_outcome* turns a
+    result into an outcome, *wait* returns when there may be new jobs, *publish* takes events that need not be durable.
+    """
 
     def __init__(
-        self, node: str, desk: StoreDesk, crew: Crew, clock: Clock, settings: WorkSettings, kinds: Collection[str], *,
-        stage: Stage, move: Move, conclude: Conclude, wait: Wait, tell: Tell,
-    ) -> None:  # fmt: skip
-        self._node, self._desk, self._crew, self._clock = node, desk, crew, clock
-        self._settings, self.kinds = settings, frozenset(kinds)
-        """Of which kinds it takes jobs; it may be told otherwise at any time."""
-        self._stage, self._move, self._conclude, self._wait = stage, move, conclude, wait
-        self._tell = tell
-        self._tasks: dict[str, Task] = {}
-        self.draining = False
+        self,
+        node: str,
+        desk: StoreDesk,
+        pool: WorkerPool,
+        clock: Clock,
+        settings: WorkSettings,
+        kinds: Collection[str],
+        *,
+        fetch_inputs: FetchInputs,
+        run_on_node: Callable[[Job, OnProgress], Awaitable[JobOutcome]],
+        make_outcome: Callable[[Job, JobResult], JobOutcome],
+        wait: Callable[[float], Awaitable[object]],
+        publish: Callable[[Event], object],
+    ) -> None:
+        self._node, self._desk, self._pool, self._clock, self._settings = node, desk, pool, clock, settings
+        self.kinds = frozenset(kinds)
+        """Kinds of job that it claims; may be changed at any time."""
+        self._fetch_inputs, self._run_on_node, self._make_outcome = fetch_inputs, run_on_node, make_outcome
+        self._wait, self._publish = wait, publish
+        self._jobs: dict[str, _RunningJob] = {}
+        self._is_draining = False
 
     async def run(self, alive: Callable[[], None]) -> None:
-        """Claim and do jobs until cancelled; then end in good order within the grace period."""
-        self.draining = False
+        """Claim and run jobs until cancelled; then end in good order within the grace period."""
+        self._is_draining = False
         renewing = asyncio.get_running_loop().create_task(self._renew_forever(), name=f"{self._node}:renew")
         try:
             while True:
-                free = self._settings.slots - len(self._tasks)
+                free = self._settings.slots - len(self._jobs)
                 if free > 0 and self.kinds:
                     for lease in await self._desk.claim(self.kinds, free):
                         await self._begin(lease)
                 alive()
                 if renewing.done():
                     renewing.result()
-                await self._wait(self._settings.lease_seconds / RENEWALS_PER_LEASE)
+                await self._wait(self._settings.lease_seconds / _RENEWALS_PER_LEASE)
         finally:
             await asyncio.shield(self._drain(renewing))
 
     async def _begin(self, lease: Lease) -> None:
         try:
             job = jobs.decode(lease.kind, lease.body)
-        except (InputError, UnknownName) as unreadable:
+        except (errors.InputError, errors.UnknownName) as unreadable:
             await self._desk.fail([Fault(lease=lease, error=str(unreadable), retry=False)])
             return
-        task = Task(lease, job, self._clock.tick())
-        self._tasks[lease.job] = task
-        self._tell(work.Started(**self._about(lease), attempts=lease.attempts))
-        task.running = asyncio.get_running_loop().create_task(self._do(task), name=f"{self._node}:{lease.key}")
+        running = self._jobs[lease.job] = _RunningJob(lease, job, self._clock.tick())
+        self._publish(work.Started(**self._about(lease), attempts=lease.attempts))
+        running.task = asyncio.get_running_loop().create_task(self._run(running), name=f"{self._node}:{lease.key}")
 
-    async def _do(self, task: Task) -> None:
-        """Do one job and settle its lease, whatever happens."""
+    async def _run(self, running: _RunningJob) -> None:
+        """Run one job and end its lease, whatever happens."""
+        lease = running.lease
         try:
-            with spans.doing(task.lease):
+            with spans.job_span(lease):
                 async with asyncio.timeout(self._settings.deadline_seconds):
-                    made = await self._result(task)
-                held = Held(job=task.lease.job, fence=task.lease.fence)
-                await self._desk.finish([Done(held=held, made=made, context=trace.written(trace.current()))])
-                self._tell(work.Finished(**self._about(task.lease), seconds=self._clock.tick() - task.began))
-        except LeaseLost:
-            log.info("%s: somebody else holds %s now", self._node, task.lease.key)
-            self._tell_failed(task.lease, "somebody else holds it now")
+                    outcome = await self._result(running)
+                renewal = Renewal(job=lease.job, fence=lease.fence)
+                context = trace.to_text(trace.current())
+                await self._desk.finish([Done(lease=renewal, outcome=outcome, context=context)])
+                self._publish(work.Finished(**self._about(lease), seconds=self._clock.tick() - running.started_at))
+        except errors.LeaseLost:
+            log.info("%s: another node holds %s now", self._node, lease.key)
+            self._publish_failed(lease, "another node holds it now")
         except asyncio.CancelledError:
-            if task.lost:
-                self._tell_failed(task.lease, "somebody else holds it now")
+            if running.is_lost:
+                self._publish_failed(lease, "another node holds it now")
             else:
-                await self._give_back(task)
-        except Unreachable:
+                await self._give_back(lease)
+        except errors.Unreachable:
             raise
-        except Exception as wrong:  # noqa: BLE001 - whatever went wrong ends this lease, not this node
-            fault = _fault(task.lease, wrong, self._settings.deadline_seconds)
-            # What a job could not bring to its end because it was asked to stop is no try of its own.
-            await self._fail(msgspec.structs.replace(fault, started=not self.draining))
+        except Exception as error:  # noqa: BLE001 - any error ends this lease, not this node
+            fault = _fault(lease, error, self._settings.deadline_seconds)
+            log.info("%s: attempt %d of %s failed: %s", self._node, lease.attempts, lease.key, fault.error)
+            # A job that was asked to stop and could not end has not used up a try.
+            await self._fail(msgspec.structs.replace(fault, started=not self._is_draining))
         finally:
-            del self._tasks[task.lease.job]
+            del self._jobs[lease.job]
 
-    async def _give_back(self, task: Task) -> None:
-        """A killed job: silent ones have had their try, the others were only in the way of our leaving."""
-        silent = not self.draining
-        error = "no progress reported" if silent else f"node {self._node} is stopping"
-        await self._fail(Fault(lease=task.lease, error=error, started=silent))
+    async def _give_back(self, lease: Lease) -> None:
+        """End the lease of a killed job: one without progress has used up a try, one of a stopping node has not."""
+        is_silent = not self._is_draining
+        error = "no progress reported" if is_silent else f"node {self._node} is stopping"
+        await self._fail(Fault(lease=lease, error=error, started=is_silent))
 
     async def _fail(self, fault: Fault) -> None:
         await self._desk.fail([fault])
-        self._tell_failed(fault.lease, fault.error, again=not self._desk.buries(fault))
+        self._publish_failed(fault.lease, fault.error, again=not self._desk.is_final(fault))
 
-    def _tell_failed(self, lease: Lease, error: str, *, again: bool = True) -> None:
-        self._tell(work.Failed(**self._about(lease), error=told(error, ERROR_CHARACTERS_MAX), again=again))
+    def _publish_failed(self, lease: Lease, error: str, *, again: bool = True) -> None:
+        self._publish(
+            work.Failed(**self._about(lease), error=errors.printable(error, ERROR_CHARACTERS_MAX), again=again)
+        )
 
     def _about(self, lease: Lease) -> dict[str, Any]:
         return {"job": lease.job, "kind": lease.kind, "variant": lease.variant, "node": self._node}
 
-    def _hear(self, task: Task, word: Word) -> None:
+    def _report(self, running: _RunningJob, progress: Progress) -> None:
         tick = self._clock.tick()
-        task.hear(word, tick)
-        if task.is_further(tick):
-            self._tell(work.Progressed(**self._about(task.lease), done=task.progress, metrics=dict(task.metrics)))
+        running.update(progress, tick)
+        if running.is_worth_publishing(tick):
+            done, metrics = running.progress, dict(running.metrics)
+            self._publish(work.Progressed(**self._about(running.lease), done=done, metrics=metrics))
 
-    async def _result(self, task: Task) -> Made:
-        def moved() -> None:
-            self._hear(task, Word(task.progress, {}))
+    async def _result(self, running: _RunningJob) -> JobOutcome:
+        def on_progress() -> None:
+            self._report(running, Progress(running.progress, {}))
 
-        if task.lease.kind in NODE_KINDS:
-            return await self._move(task.job, moved)
-        left = left_by(task.lease)
-        await self._stage(task.job.blobs, left, moved)
-        task.starting = True
-        async with self._crew.worker(isolate=task.job.isolate) as worker:
-            moved()
-            task.worker, task.starting = worker, False
-            if self.draining:
+        job, lease = running.job, running.lease
+        if job.runs_in == "node":
+            return await self._run_on_node(job, on_progress)
+        checkpoint = _checkpoint(lease)
+        await self._fetch_inputs(job.blobs, checkpoint, on_progress)
+        running.is_starting = True
+        async with self._pool.worker(isolate=job.isolate) as worker:
+            on_progress()
+            running.worker, running.is_starting = worker, False
+            if self._is_draining:
                 worker.ask_to_stop()
-            spec, resume = self._crew.spec(task.job, task.lease), left.blob if left else None
-            result = await worker.run(spec, resume, lambda word: self._hear(task, word))
-        return self._conclude(task.job, result)
+            spec = job.to_spec(lease.job, lease.attempts, self._settings.params)
+            resume = checkpoint.blob if checkpoint else None
+            result = await worker.run(spec, resume, lambda progress: self._report(running, progress))
+        return self._make_outcome(job, result)
 
     async def _renew_forever(self) -> None:
-        interval = self._settings.lease_seconds / RENEWALS_PER_LEASE
-        looks = math.ceil(interval / KEEP_SECONDS_MAX)
+        interval = self._settings.lease_seconds / _RENEWALS_PER_LEASE
+        steps = math.ceil(interval / _REGISTER_SECONDS_MAX)
         while True:
-            for _ in range(looks - 1):
-                await asyncio.sleep(interval / looks)
-                await self._renew([t for t in self._tasks.values() if t.checkpoint != t.registered])
-            await asyncio.sleep(interval / looks)
-            await self._renew([t for t in self._tasks.values() if t.heard > t.renewed or t.starting])
+            for _ in range(steps - 1):
+                await asyncio.sleep(interval / steps)
+                await self._renew([job for job in self._jobs.values() if job.checkpoint != job.registered])
+            await asyncio.sleep(interval / steps)
+            jobs_to_renew = [job for job in self._jobs.values() if job.progress_at > job.renewed_at or job.is_starting]
+            await self._renew(jobs_to_renew)
 
-    async def _renew(self, moving: "list[Task]") -> None:
-        """Renew what moves, kill what does not."""
-        tick, trust = self._clock.tick(), TRUST * self._settings.lease_seconds
-        for task in self._tasks.values():
-            if tick - task.heard > trust and not task.starting:
-                task.end(lost=False)
-        kept = {task.lease.job: task.checkpoint for task in moving}
-        while moving:
+    async def _renew(self, running: list[_RunningJob]) -> None:
+        """Renew the leases of *running*, and kill every job that has not progressed for too long."""
+        tick, seconds_max = self._clock.tick(), _TRUST * self._settings.lease_seconds
+        for job in self._jobs.values():
+            if tick - job.progress_at > seconds_max and not job.is_starting:
+                job.end(lost=False)
+        checkpoints = {job.lease.job: job.checkpoint for job in running}
+        while running:
             try:
-                await self._desk.renew([
-                    Held(job=t.lease.job, fence=t.lease.fence, progress=t.progress, outputs=t.outputs(self._node))
-                    for t in moving
-                ])  # fmt: skip
+                await self._desk.renew([self._renewal(job) for job in running])
                 break
-            except LeaseLost as lost:
-                for task in moving:
-                    if task.lease.job in lost.names:
-                        task.end(lost=True)
-                moving = [task for task in moving if task.lease.job not in lost.names]
-        for task in moving:
-            task.renewed, task.registered = tick, kept[task.lease.job]
+            except errors.LeaseLost as lost:
+                for job in running:
+                    if job.lease.job in lost.names:
+                        job.end(lost=True)
+                running = [job for job in running if job.lease.job not in lost.names]
+        for job in running:
+            job.renewed_at, job.registered = tick, checkpoints[job.lease.job]
+
+    def _renewal(self, job: _RunningJob) -> Renewal:
+        outputs = job.outputs(self._node)
+        return Renewal(job=job.lease.job, fence=job.lease.fence, progress=job.progress, outputs=outputs)
 
     async def _drain(self, renewing: "asyncio.Task[None]") -> None:
         """Ask running jobs to end with what they have; kill and give back those that do not in time."""
-        self.draining = True
-        for task in self._tasks.values():
-            if task.worker is not None:
-                task.worker.ask_to_stop()
-        running: list[asyncio.Task[Any]] = [t.running for t in self._tasks.values() if t.running is not None]
-        if running:
-            await asyncio.wait(running, timeout=self._settings.grace_seconds)
+        self._is_draining = True
+        for job in self._jobs.values():
+            if job.worker is not None:
+                job.worker.ask_to_stop()
+        tasks: list[asyncio.Task[Any]] = [job.task for job in self._jobs.values() if job.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._settings.grace_seconds)
         renewing.cancel()
-        for task in list(self._tasks.values()):
-            task.end(lost=False)
-        await asyncio.gather(renewing, *running, return_exceptions=True)
-        await self._crew.end()
+        for job in list(self._jobs.values()):
+            job.end(lost=False)
+        await asyncio.gather(renewing, *tasks, return_exceptions=True)
+        await self._pool.end()
         # A claim that was cancelled on its way may have gone through all the same.
-        await self._desk.take_back_own(f"node {self._node} is stopping", started=False)
+        await self._desk.revoke_own(f"node {self._node} is stopping", started=False)
 
 
-def _fault(lease: Lease, wrong: Exception, deadline: float) -> Fault:
-    """What a failure means for the lease: some can be tried again, some cannot, some name the input at fault."""
-    match wrong:
-        case JobFailed():
-            return Fault(lease=lease, error=wrong.reason, retry=wrong.retry, blob=wrong.blob)
-        case NoRoute():
-            return Fault(lease=lease, error=str(wrong), blob=wrong.blob if wrong.gone else None)
-        case ChildDied() | TransferError():
-            return Fault(lease=lease, error=str(wrong))
+def _fault(lease: Lease, error: Exception, deadline: float) -> Fault:
+    """The consequence of *error* for the lease: whether to try again, and the input at fault if there is one."""
+    match error:
+        case errors.JobFailed():
+            return Fault(lease=lease, error=error.reason, retry=error.retry, blob=error.blob)
+        case errors.NoRoute():
+            return Fault(lease=lease, error=str(error), blob=error.blob if error.gone else None)
+        case errors.ChildDied() | errors.TransferError():
+            return Fault(lease=lease, error=str(error))
         case TimeoutError():
             return Fault(lease=lease, error=f"not done within the deadline of {deadline:g} s")
-    log.warning("job %s failed", lease.key, exc_info=wrong)
-    return Fault(lease=lease, error=f"{type(wrong).__name__}: {wrong}")
+    log.warning("job %s failed", lease.key, exc_info=error)
+    return Fault(lease=lease, error=f"{type(error).__name__}: {error}")

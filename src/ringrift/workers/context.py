@@ -1,23 +1,22 @@
-"""Context: what a job in a worker process is offered."""
+"""What a running job in a worker process can ask of its node."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ringrift.blobs.folder import Folder
 from ringrift.kernel.errors import TransferError
-from ringrift.work.launch.process import Said
+from ringrift.work.launch.process import FromChild, ToChild
 from ringrift.workload.api import Artifact, Kind, Scalar
 
+_Send = Callable[[FromChild], None]
 
-class Context:
+
+class WorkerContext:
     """:class:`ringrift.workload.api.JobContext` over the node's blob folder and the pipe to the node."""
 
-    def __init__(
-        self, folder: Folder, say: Callable[[Said], None], stopping: Callable[[], bool], resume: str | None,
-        traceparent: str,
-    ) -> None:  # fmt: skip
-        self._folder, self._say, self._stopping, self._resume = folder, say, stopping, resume
-        self.traceparent = traceparent
+    def __init__(self, folder: Folder, send: _Send, should_stop: Callable[[], bool], message: ToChild) -> None:
+        self._folder, self._send, self.should_stop = folder, send, should_stop
+        self.traceparent, self._resume = message.traceparent, message.resume
         self._done = 0.0
 
     def open_input(self, blob: str) -> Path:
@@ -28,13 +27,10 @@ class Context:
 
     def heartbeat(self, done: float, **metrics: float) -> None:
         self._done = done
-        self._say(Said(done=done, metrics=metrics))
-
-    def should_stop(self) -> bool:
-        return self._stopping()
+        self._send(FromChild(done=done, metrics=metrics))
 
     def checkpoint(self, data: bytes) -> None:
-        self._say(Said(done=self._done, checkpoint=self._folder.put(data)))
+        self._send(FromChild(done=self._done, checkpoint=self._folder.put(data)))
 
     def resume(self) -> bytes | None:
         if self._resume is None:

@@ -1,1 +1,1 @@
-"""What a game must offer to be learnt, and where games are found."""
+"""Workloads: the interface that a game implements, and the registry of installed games."""

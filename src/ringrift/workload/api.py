@@ -1,19 +1,20 @@
-"""The plug-in interface: what a game must offer so that the loop can make it stronger.
+"""The plug-in interface: what a game must offer so that the loop can train it.
 
-Standard library only, so that a workload runs where nothing of ours is installed but this package's source.
+Standard library only, so that a workload runs where nothing but the source of this package is installed.
 A job is a pure function: (spec, content-addressed inputs, seed) → content-addressed outputs.  It can be restarted,
-it can be stopped between games, and what it has published before the stop is valid.
+it can be stopped between games, and whatever it published before the stop is valid.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TextIO, runtime_checkable
 
 STAGES = ("play", "export", "train", "match", "verify", "tune", "import")
 KINDS = ("games", "samples", "model", "report")
 Kind = Literal["games", "samples", "model", "report"]
-SETTINGS_LETTERS_MAX = 200
+SETTINGS_LENGTH_MAX = 200
 Scalar = str | int | float | bool | None
 
 
@@ -30,7 +31,7 @@ class VariantSpec:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A blob by its content: never a path."""
+    """A blob, identified by its content, never by a path."""
 
     kind: Kind
     blob: str
@@ -40,7 +41,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """What one job is to do.  *attempt* only feeds fault injection and logs: results must not depend on it."""
+    """One job.  *attempt* is for fault injection and logs: results must not depend on it."""
 
     job: str
     stage: str
@@ -58,14 +59,14 @@ class Block:
 
     number: int
     scores: tuple[float, ...]
-    """Its share of first place."""
+    """The candidate's share of first place."""
     ranks: tuple[float, ...] = ()
-    """The share of its opponents that it finished before, ties halved; with more than two players it tells more."""
+    """The share of opponents that it finished ahead of, ties count half: finer with more than two players."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a job made.  *partial* = stopped early, but everything listed is whole."""
+    """The result of a job.  *partial*: it stopped early, but everything listed is whole."""
 
     outputs: Sequence[Artifact] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -74,13 +75,13 @@ class JobResult:
     settings: str = ""
     """How the players of a match searched, e.g. ``sims=16``: the same model is another player with other settings."""
     refused: Sequence[str] = ()
-    """Inputs that were left out because they are bad; what was made does not rest on them."""
+    """Bad inputs that were left out; the outputs do not depend on them."""
     version: str = ""
-    """Of the workload's code; the worker says it, not the workload."""
+    """The version of the workload's code; filled in by the worker, not by the workload."""
 
 
 class Refused(Exception):
-    """Raised by a workload: bad inputs that no retry will mend.  *blob* names the culprit if it is known."""
+    """Raised by a workload for bad inputs that no retry can fix.  *blob* is the bad input, if it can be named."""
 
     def __init__(self, reason: str, blob: str | None = None) -> None:
         self.reason, self.blob = reason, blob
@@ -88,11 +89,11 @@ class Refused(Exception):
 
 
 class JobContext(Protocol):
-    """What the node offers to a running job."""
+    """The services of the node for a running job."""
 
     @property
     def traceparent(self) -> str:
-        """Where the job stands in its trace, as W3C writes it, for other programs that it calls; "" without one."""
+        """The job's place in its trace in W3C form, to pass on to programs it calls; "" without a trace."""
 
     def open_input(self, blob: str) -> Path:
         """A verified local copy of *blob*.  Read only."""
@@ -101,13 +102,13 @@ class JobContext(Protocol):
         """Store *data* durably under its hash.  The same bytes twice are one blob."""
 
     def heartbeat(self, done: float, **metrics: float) -> None:
-        """Say that *done* of the work (0…1) is done.  A job that stays silent longer than its lease is taken away."""
+        """Report that the share *done* (0…1) is done.  A job that sends none during its lease loses it."""
 
     def should_stop(self) -> bool:
-        """True once the node wants the job to end early with what it has."""
+        """True once the job should end early with what it has."""
 
     def checkpoint(self, data: bytes) -> None:
-        """Keep *data* so that the next attempt of this job can go on from here."""
+        """Store *data* so that the next attempt of this job can continue from here."""
 
     def resume(self) -> bytes | None:
         """The last checkpoint of an earlier attempt, if there is one."""
@@ -115,7 +116,7 @@ class JobContext(Protocol):
 
 @runtime_checkable
 class Workload(Protocol):
-    """A family of games.  *version* enters every job, so that results of two versions are never mixed up."""
+    """A family of games.  *version* is recorded with every result, so that versions are never mixed up."""
 
     name: str
     version: str
@@ -132,10 +133,93 @@ class Workload(Protocol):
         train   inputs samples, parent  params —                → one model artifact; without samples: generation 0
         match   inputs candidate, champion  params first, count → blocks numbered first … first+count-1
                                                                   (a param candidate or champion in its input's place
-                                                                  names a player that never trains; opening_plies, if
-                                                                  given: how long openings are)
+                                                                  names a player that never trains; opening_plies: the
+                                                                  length of openings)
         verify  inputs model                                    → nothing; raises Refused if the model is unusable
-        tune    params vector: numbers with commas between them → the metric fitness; a workload may lack this stage
-        import  inputs file, which comes from elsewhere         → one model artifact; raises Refused unless it is a
-                                                                  sound model of the variant; may be lacking too
+        tune    params vector: numbers separated by commas      → the metric fitness; this stage is optional
+        import  inputs file, from outside                       → one model artifact; raises Refused unless it is a
+                                                                  sound model of the variant; this stage is optional
         """
+
+
+# Optional hooks: a workload offers one by having its method or attributes; the functions below give the defaults.
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """How ``ringrift run`` runs a workload on a local cluster; whatever a person sets is stronger."""
+
+    settings: Mapping[str, Scalar] = field(default_factory=dict)
+    """By dotted name: ``{"policy.games_per_batch": 256, "work.lease_seconds": 60.0}``."""
+    nodes: int = 3
+    minutes: float = 0.0
+    """How long a run lasts; 0: it ends after a number of promotions."""
+    baselines: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Variant → players that never train and that the champion must have beaten at the end of a run."""
+
+
+@runtime_checkable
+class HasPreset(Protocol):
+    """A workload with suggested settings."""
+
+    def preset(self, *, cores: int, nodes: int | None) -> Preset:
+        """The preset for *cores* shared by *nodes* nodes; with None the workload chooses how many nodes there are."""
+
+
+@runtime_checkable
+class HasRequirements(Protocol):
+    """A workload that runs only where certain modules are installed.  Making it must not import them."""
+
+    requirements: Sequence[str]
+    """Top-level modules by import name."""
+    install_command: str
+    """The command that installs them, e.g. ``pip install 'ringrift[train]'``."""
+
+
+@runtime_checkable
+class HasMeasuredParams(Protocol):
+    """A workload that measures once per run how this machine does its jobs best."""
+
+    def measured_params(self) -> Mapping[str, Scalar]:
+        """Params that all jobs of a run get, so that the same job makes the same blob on every node.
+
+        Called in a process of its own (``python -m ringrift.workload.measure NAME``); it may import anything.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalGame:
+    """A game between a person in *seat* (from 0) and one opponent in all other seats."""
+
+    variant: str
+    seat: int
+    opponent: str
+    """A title to show if there is a *model*, else the name of a player that never trains."""
+    model: bytes | None
+    sims: int
+    seed: int
+
+
+@runtime_checkable
+class HasTerminal(Protocol):
+    """A workload that a person can play in a terminal."""
+
+    def play_in_terminal(self, game: TerminalGame, lines: TextIO, out: TextIO) -> bool:
+        """Play *game*: moves are read from *lines*, the board is printed to *out*.
+
+        True if it was played to its end, False if the person left.  Raises ValueError if the opponent is unusable:
+        an unknown player, a model that is none or of another variant, a bad number of simulations.
+        """
+
+
+def preset_of(workload: Workload, *, cores: int, nodes: int | None = None) -> Preset:
+    """The preset of *workload*; without one: no settings, *nodes* or three nodes, no time limit."""
+    if isinstance(workload, HasPreset):
+        return workload.preset(cores=cores, nodes=nodes)
+    return Preset(nodes=3 if nodes is None else nodes)
+
+
+def missing_requirements(workload: Workload) -> tuple[str, ...]:
+    """The modules that *workload* needs and that are not installed."""
+    needs = workload.requirements if isinstance(workload, HasRequirements) else ()
+    return tuple(name for name in needs if find_spec(name) is None)

@@ -1,4 +1,4 @@
-"""Registry: which workloads there are, and which of them plays a variant."""
+"""Registry: the installed workloads, and which of them plays a variant."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,40 +14,36 @@ from ringrift.workload.executable import Executable
 
 GROUP = "ringrift.workloads"
 
-# Bundled, so they are there even where the package runs from its source and no entry point is installed.
-_REVERSI = EntryPoint(name="reversi", value="ringrift_reversi.workload:Reversi", group=GROUP)
+# Registered even where the package runs from its source and no entry point is installed.
 _FAKE = EntryPoint(name="fake", value="ringrift.workload.fake:Fake", group=GROUP)
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Workload name → what makes it, in the order in which they are asked who plays a variant.
-
-    Nothing is imported or run before a name is asked for, and then once.
-    """
+    """Workload name → factory, in order of precedence.  A workload is imported or started on first use, once."""
 
     makers: Mapping[str, Callable[[], Workload]]
     prefer: str | None = None
-    """The configured workload: where several offer a variant, it is the one that plays it."""
+    """The configured workload: it comes first where several offer a variant."""
 
     @classmethod
     def load(cls, executables: Mapping[str, Sequence[str]], *, prefer: str | None = None) -> "Registry":
         """Everything installed under the entry point group, and *executables*: name → argv.
 
-        An executable hides an entry point of its name.  The fake comes last, so that it stands in for nothing real.
-        Raises InvalidId for a name that cannot be one.
+        An executable hides an entry point of its name.  The fake comes last, so that it never hides a real workload.
+        Raises InvalidId for a malformed name.
         """
         makers: dict[str, Callable[[], Workload]] = {
             check_id("workload", name): cache(partial(Executable, name, tuple(command)))
             for name, command in executables.items()
         }
-        known = (*entry_points(group=GROUP), _REVERSI, _FAKE)
-        for entry in sorted(known, key=lambda entry: (entry.name == _FAKE.name, entry.name)):
+        entries = (*entry_points(group=GROUP), _FAKE)
+        for entry in sorted(entries, key=lambda entry: (entry.name == _FAKE.name, entry.name)):
             makers.setdefault(check_id("workload", entry.name), cache(partial(_make, entry)))
         return cls(makers=MappingProxyType(makers), prefer=prefer)
 
     def names(self) -> tuple[str, ...]:
-        """Every workload, the first to be asked first."""
+        """Every workload, in order of precedence."""
         return tuple(self.makers)
 
     def get(self, name: str) -> Workload:
@@ -57,49 +53,50 @@ class Registry:
         return self.makers[name]()
 
     def variants(self) -> Mapping[str, tuple[str, VariantSpec]]:
-        """Every variant and who plays it.  Loads every workload; raises InvalidId if one offers a bad variant."""
-        found: dict[str, tuple[str, VariantSpec]] = {}
-        for name in self._asked(None):
-            for spec in self._offers(name):
-                found.setdefault(spec.name, (name, spec))
-        return found
+        """Every variant with its workload.  Loads every workload; raises InvalidId if one offers a bad variant."""
+        owners: dict[str, tuple[str, VariantSpec]] = {}
+        for name in self._in_order(None):
+            for spec in self._variants_of(name):
+                owners.setdefault(spec.name, (name, spec))
+        return owners
 
     def owner(self, variant: str, prefer: str | None = None) -> str:
-        """Who plays *variant*: *prefer* if it can, else the configured workload, else the first that can.
+        """The workload that plays *variant*: *prefer* if it can, else the configured one, else the first that can.
 
-        Loads no more workloads than it must, so one that is broken does not stand in the way of the one that is meant.
-        Raises InvalidId, or UnknownName if nobody plays *variant* or there is no workload *prefer*.
+        Loads no more workloads than necessary, so that a broken one does not block the others.
+        Raises InvalidId, or UnknownName if no workload plays *variant* or there is no workload *prefer*.
         """
         parse(variant)
-        known: set[str] = set()
-        for name in self._asked(prefer):
-            offered = {spec.name for spec in self._offers(name)}
-            if variant in offered:
+        offered: set[str] = set()
+        for name in self._in_order(prefer):
+            variants = {spec.name for spec in self._variants_of(name)}
+            if variant in variants:
                 return name
-            known |= offered
-        raise UnknownName("variant", variant, known)
+            offered |= variants
+        raise UnknownName("variant", variant, offered)
 
-    def _asked(self, prefer: str | None) -> Iterator[str]:
+    def _in_order(self, prefer: str | None) -> Iterator[str]:
         yield from dict.fromkeys(name for name in (prefer, self.prefer, *self.makers) if name is not None)
 
-    def _offers(self, name: str) -> Sequence[VariantSpec]:
-        offered = self.get(name).variants()
-        for spec in offered:
+    def _variants_of(self, name: str) -> Sequence[VariantSpec]:
+        specs = self.get(name).variants()
+        for spec in specs:
             _check(name, spec)
-        return offered
+        return specs
 
 
 def _make(entry: EntryPoint) -> Workload:
-    made = entry.load()()
-    if not isinstance(made, Workload) or made.name != entry.name:
+    workload = entry.load()()
+    if not isinstance(workload, Workload) or workload.name != entry.name:
         raise SettingsError(f"workloads.{entry.name}", entry.value, "it must make a Workload of that name")
-    return made
+    return workload
 
 
 def _check(workload: str, spec: VariantSpec) -> None:
     try:
         players = parse(spec.name).players
-    except InvalidId as bad:
-        raise InvalidId(f"variant of workload {workload!r}", spec.name) from bad
+    except InvalidId as error:
+        raise InvalidId(f"variant of workload {workload!r}", spec.name, error.rule) from error
     if players != spec.players:
-        raise InvalidId(f"variant of workload {workload!r} for {spec.players} players", spec.name)
+        rule = f"its name must end in _{spec.players}p"
+        raise InvalidId(f"variant of workload {workload!r} for {spec.players} players", spec.name, rule)

@@ -1,4 +1,4 @@
-"""Scratch: a real JobContext over a plain folder, for trying out a workload without a node."""
+"""Scratch: a real JobContext over a plain folder, to run a workload without a node."""
 
 import hashlib
 import os
@@ -14,47 +14,45 @@ from ringrift.workload.api import KINDS, Artifact, Kind, Scalar
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """One heartbeat, as the job gave it."""
+    """One heartbeat of the job."""
 
     done: float
     metrics: Mapping[str, float]
 
 
 class Killed(BaseException):
-    """Raised into a job by ``kill_after``; no ``Exception``, so that no workload takes it for one of its own."""
+    """Raised into a job by ``kill_after``; not an ``Exception``, so that no workload catches it by accident."""
 
 
 class Scratch:
     """Runs one attempt of a job in *folder*: a file per blob, named by its hash.
 
-    The checkpoint is kept in the file *checkpoint* if one is named, else in memory; ``again`` hands it on.
-    With *durable* off it does not wait for the disk, for what need not outlive the machine.
+    The checkpoint is stored in the file *checkpoint* if one is named, else in memory; ``again`` passes it on.
+    Without *durable* it does not wait for the disk: for blobs that need not survive a power cut.
     """
 
     def __init__(self, folder: Path, *, checkpoint: Path | None = None, durable: bool = True) -> None:
         self.beats: list[Beat] = []
         self.traceparent = ""
-        self._folder = folder
-        self._file = checkpoint
-        self._durable = durable
-        self._kept: bytes | None = None
+        self._folder, self._file, self._durable = folder, checkpoint, durable
+        self._data: bytes | None = None
         self._checkpoints = 0
         self._beats_max: int | None = None
         self._checkpoints_max: int | None = None
 
     def again(self) -> "Scratch":
-        """The context of the next attempt: same blobs, same checkpoint, no beats, nothing told to stop."""
-        following = Scratch(self._folder, checkpoint=self._file, durable=self._durable)
-        following._kept = self._kept
-        return following
+        """The context of the next attempt: same blobs, same checkpoint, no beats, no stop request."""
+        context = Scratch(self._folder, checkpoint=self._file, durable=self._durable)
+        context._data = self._data
+        return context
 
     def stop_after(self, beats: int) -> "Scratch":
-        """Ask the job to stop once it has given *beats* heartbeats; 0 asks at once."""
+        """Ask the job to stop after *beats* heartbeats; 0 asks at once."""
         self._beats_max = beats
         return self
 
     def kill_after(self, checkpoints: int) -> "Scratch":
-        """Raise Killed into the job right after it has kept *checkpoints* checkpoints."""
+        """Raise Killed into the job right after its checkpoint number *checkpoints*."""
         self._checkpoints_max = checkpoints
         return self
 
@@ -69,9 +67,9 @@ class Scratch:
         return path
 
     def publish(self, kind: Kind, data: bytes, meta: Mapping[str, Scalar]) -> Artifact:
-        """Store *data* under its hash.  Raises ValueError for a kind that there is not."""
+        """Store *data* under its hash.  Raises ValueError for an unknown kind."""
         if kind not in KINDS:
-            raise ValueError(f"{kind!r} is no kind of artifact; there are {', '.join(KINDS)}")
+            raise ValueError(f"unknown kind of artifact {kind!r}; known: {', '.join(KINDS)}")
         blob = hashlib.sha256(data).hexdigest()
         _write(self._folder / blob, data, self._durable)
         return Artifact(kind=kind, blob=blob, size=len(data), meta=dict(meta))
@@ -84,7 +82,7 @@ class Scratch:
 
     def checkpoint(self, data: bytes) -> None:
         if self._file is None:
-            self._kept = data
+            self._data = data
         else:
             _write(self._file, data, self._durable)
         self._checkpoints += 1
@@ -93,7 +91,7 @@ class Scratch:
 
     def resume(self) -> bytes | None:
         if self._file is None:
-            return self._kept
+            return self._data
         return self._file.read_bytes() if self._file.is_file() else None
 
 

@@ -1,4 +1,4 @@
-"""Spans as OTLP: what a collector decodes is what happened."""
+"""Spans as OTLP: a collector decodes exactly the recorded spans."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from collector import collecting
-from ringrift.bus.otel import Collector, address
+from ringrift.bus.otel import Collector, _address
 from ringrift.bus.spans import Span
 from ringrift.kernel.errors import SettingsError
 from ringrift.kernel.settings import TraceSettings
@@ -41,8 +41,8 @@ def made(**changes: object) -> Span:
     return Span(**usual | changes)
 
 
-def test_a_span_arrives_as_it_was() -> None:
-    """Ids, parent, name, times, kind, attributes and the node are what the recorder kept."""
+def test_a_span_arrives_unchanged() -> None:
+    """Ids, parent, name, times, kind, attributes and the node are those of the recorder."""
     tags = {"ringrift.job": "j1", "attempt": 2, "share": 0.5, "urgent": True}
 
     with collecting() as there:
@@ -59,8 +59,8 @@ def test_a_span_arrives_as_it_was() -> None:
     assert seen.tags == tags
 
 
-def test_roots_errors_and_kinds_are_told_apart() -> None:
-    """A root has no parent, a failed span has an error, and events, deliveries and one's own have their kinds."""
+def test_roots_errors_and_kinds_are_distinct() -> None:
+    """A root has no parent, a failed span has an error, and events, deliveries and custom spans have their kinds."""
     several = [made(kind="event", parent=""), made(error="KeyError: 'x'"), made(kind="delivery"), made(trace="old")]
 
     with collecting() as there:
@@ -77,7 +77,7 @@ def test_roots_errors_and_kinds_are_told_apart() -> None:
 
 @pytest.mark.parametrize("status", [400, 503])
 def test_a_collector_that_refuses_is_noticed(status: int) -> None:
-    """An answer that says no, now or for good, is not taken for a yes, and comes back in time."""
+    """A refusal, temporary or final, does not count as success, and returns in time."""
     with collecting() as there:
         there.status = status
         ours = Collector(TraceSettings(endpoint=there.url, send_seconds_max=0.5), "n1")
@@ -85,11 +85,11 @@ def test_a_collector_that_refuses_is_noticed(status: int) -> None:
         ours.close()
 
     assert not taken
-    assert there.asked >= 1
+    assert there.spec >= 1
 
 
 def test_a_collector_that_is_away_or_hangs_is_noticed() -> None:
-    """Nobody at the address, or somebody who never answers: the try ends within its time."""
+    """With no server at the address, or one that never answers, the attempt ends within its time."""
     with collecting() as there:
         there.hangs = True
         ours = Collector(TraceSettings(endpoint=there.url, send_seconds_max=0.3), "n1")
@@ -106,7 +106,7 @@ def test_a_collector_that_is_away_or_hangs_is_noticed() -> None:
 
 def test_the_path_is_added_where_it_is_missing() -> None:
     """An endpoint may be named with or without the path for traces."""
-    assert address("http://h:4318") == address("http://h:4318/") == address("http://h:4318/v1/traces")
+    assert _address("http://h:4318") == _address("http://h:4318/") == _address("http://h:4318/v1/traces")
 
 
 @pytest.mark.parametrize("endpoint", ["localhost:4318", "ftp://h", "grpc://h"])
@@ -116,8 +116,8 @@ def test_an_endpoint_that_is_none_is_refused(endpoint: str) -> None:
         TraceSettings(endpoint=endpoint)
 
 
-def test_nothing_of_it_is_imported_without_an_endpoint(tmp_path: object) -> None:
-    """A node without an endpoint does not load opentelemetry; with one but no extra it says what to install."""
+def test_opentelemetry_is_not_imported_without_an_endpoint(tmp_path: object) -> None:
+    """A node without an endpoint does not load opentelemetry; with one but no extra the error names what to install."""
     shown = subprocess.run([sys.executable, "-c", WITHOUT, str(tmp_path)], capture_output=True, text=True, timeout=60)
 
     assert shown.stdout.splitlines() == [

@@ -1,4 +1,4 @@
-"""Spans on their way out: whoever takes them may be slow, refuse or hang, and the node goes on."""
+"""Spans on their way out: the receiver may be slow, refuse or hang, and the node goes on."""
 
 import asyncio
 import logging
@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ringrift.bus.outbox import Counts, Outbox
+from ringrift.bus.recorder import _Outbox, _OutboxStats
 from ringrift.bus.spans import Span
 from ringrift.kernel.settings import TraceSettings
-from waiting import wait_until
+from wait import wait_until
 
 QUICK = TraceSettings(flush_seconds=0.02, batch_max=4, queue_max=10)
 
 
 def made(number: int) -> Span:
-    """A span that can be told from others."""
+    """Return a span with a distinct name."""
     return Span(trace="t", id=str(number), parent="", name="n", start=0.0, seconds=0.0)
 
 
@@ -33,11 +33,11 @@ class Taker:
         self.takes = True
         self.free = threading.Event()
         self.free.set()
-        self.asked = threading.Event()
+        self.spec = threading.Event()
 
     def send(self, spans: Sequence[Span]) -> bool:
         """Take one batch."""
-        self.asked.set()
+        self.spec.set()
         self.free.wait(30)
         self.batches.append([int(span.id) for span in spans])
         return self.takes
@@ -46,7 +46,7 @@ class Taker:
 def test_spans_are_sent_in_order_and_in_batches() -> None:
     """Everything that was offered arrives once, in order, in batches of bounded size."""
     taker = Taker()
-    outbox = Outbox(taker.send, QUICK)
+    outbox = _Outbox(taker.send, QUICK)
 
     for number in range(9):
         outbox.offer(made(number))
@@ -54,13 +54,13 @@ def test_spans_are_sent_in_order_and_in_batches() -> None:
 
     assert [number for batch in taker.batches for number in batch] == list(range(9))
     assert max(len(batch) for batch in taker.batches) <= 4
-    assert counts == Counts(sent=9, dropped=0, failed=0, waiting=0)
+    assert counts == _OutboxStats(sent=9, dropped=0, failed=0, waiting=0)
 
 
 def test_a_batch_that_is_not_full_leaves_after_a_moment() -> None:
     """One span does not wait for others to come."""
     taker = Taker()
-    outbox = Outbox(taker.send, QUICK)
+    outbox = _Outbox(taker.send, QUICK)
 
     outbox.offer(made(1))
     until(lambda: taker.batches == [[1]])
@@ -69,56 +69,57 @@ def test_a_batch_that_is_not_full_leaves_after_a_moment() -> None:
 
 
 def test_a_full_queue_drops_the_newest_and_counts_them(caplog: pytest.LogCaptureFixture) -> None:
-    """While nobody takes them, as many wait as may; the rest is counted, told, and held nobody up."""
+    """While the receiver is stuck, the queue fills to its limit; the rest is counted and reported, and delays no
+    caller."""
     taker = Taker()
     taker.free.clear()
-    outbox = Outbox(taker.send, QUICK)
+    outbox = _Outbox(taker.send, QUICK)
     outbox.offer(made(0))
-    assert taker.asked.wait(5)
+    assert taker.spec.wait(5)
 
     for number in range(1, 26):
         outbox.offer(made(number))
-    before = outbox.counts()
+    before = outbox.stats()
     taker.free.set()
     with caplog.at_level(logging.WARNING):
         after = outbox.close(5.0)
 
-    assert before == Counts(sent=0, dropped=15, failed=0, waiting=11)
+    assert before == _OutboxStats(sent=0, dropped=15, failed=0, waiting=11)
     assert [number for batch in taker.batches for number in batch] == list(range(11))
-    assert after == Counts(sent=11, dropped=15, failed=0, waiting=0)
+    assert after == _OutboxStats(sent=11, dropped=15, failed=0, waiting=0)
     assert "15 spans were lost" in caplog.text
 
 
-def test_what_nobody_takes_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_batch_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     """A batch that was refused is lost, and the next one is tried all the same."""
     taker = Taker()
     taker.takes = False
-    outbox = Outbox(taker.send, QUICK)
+    outbox = _Outbox(taker.send, QUICK)
 
     with caplog.at_level(logging.WARNING):
         outbox.offer(made(1))
-        until(lambda: outbox.counts().failed == 1)
+        until(lambda: outbox.stats().failed == 1)
         taker.takes = True
         outbox.offer(made(2))
         counts = outbox.close(5.0)
 
-    assert counts == Counts(sent=1, dropped=0, failed=1, waiting=0)
+    assert counts == _OutboxStats(sent=1, dropped=0, failed=1, waiting=0)
     assert "1 spans were lost" in caplog.text
 
 
-def test_closing_waits_only_so_long() -> None:
-    """A taker that hangs cannot keep a node from stopping; what waited is counted as dropped."""
+def test_closing_has_a_timeout() -> None:
+    """A receiver that hangs cannot keep a node from stopping; waiting spans are counted as dropped."""
     taker = Taker()
     taker.free.clear()
-    outbox = Outbox(taker.send, QUICK)
+    outbox = _Outbox(taker.send, QUICK)
     outbox.offer(made(0))
-    assert taker.asked.wait(5)
+    assert taker.spec.wait(5)
     outbox.offer(made(1))
 
     counts = outbox.close(0.05)
     outbox.offer(made(2))
-    late = outbox.counts()
+    late = outbox.stats()
     taker.free.set()
 
-    assert counts == Counts(sent=0, dropped=1, failed=0, waiting=1)
+    assert counts == _OutboxStats(sent=0, dropped=1, failed=0, waiting=1)
     assert late.dropped == 2

@@ -2,24 +2,33 @@
 
 import pytest
 
-from ringrift.cli.elo import Answer, Climb, Errors, as_text, errors
-from ringrift.evaluation.budget import begin, opened, settle
+from ringrift.cli.commands.elo import _as_text, _LineStrength, _promotion_errors, _PromotionErrors, _Strengths
+from ringrift.evaluation.budget import begin, open_account, settle
 from ringrift.evaluation.interval import Interval
 from ringrift.kernel.settings import Budget, Gate
 
 NOW = 10_000.0
-ERRORS = Errors(tests=5, promotions=2, false_at_most=0.12, share_at_most=0.06, budget=0.1)
+ERRORS = _PromotionErrors(tests=5, promotions=2, false_at_most=0.12, share_at_most=0.06, budget=0.1)
 START, CHAMPION = "a" * 64, "b" * 64
 
 
 def climb(
     elo: Interval | None = None, pace: Interval | None = None, eta: float | None = None, rated: float | None = None
-) -> Climb:
+) -> _LineStrength:
     """A line that has come so far."""
-    return Climb(
-        variant="hex8_2p", start=START, champion=CHAMPION, generation=3, promotions=3, games=12_345, elo=elo, blocks=96,
-        rated=rated, elo_per_hour=pace, eta_seconds=eta,
-    )  # fmt: skip
+    return _LineStrength(
+        variant="hex8_2p",
+        start=START,
+        champion=CHAMPION,
+        generation=3,
+        promotions=3,
+        games=12_345,
+        elo=elo,
+        blocks=96,
+        rated=rated,
+        elo_per_hour=pace,
+        eta_seconds=eta,
+    )
 
 
 def between(lower: float, upper: float) -> Interval:
@@ -29,7 +38,7 @@ def between(lower: float, upper: float) -> Interval:
 
 def test_a_line_without_ratings_says_so() -> None:
     """Its games and generations are shown all the same."""
-    text = as_text(Answer(lines=(climb(),), errors=ERRORS), NOW)
+    text = _as_text(_Strengths(lines=(climb(),), errors=ERRORS), NOW)
 
     assert "no ratings yet" in text
     assert "too early to say" in text
@@ -38,14 +47,14 @@ def test_a_line_without_ratings_says_so() -> None:
 
 def test_a_champion_of_a_moment_ago_is_not_rated_yet() -> None:
     """Though others of its line are."""
-    assert "not rated yet" in as_text(Answer(lines=(climb(rated=NOW - 5.0),), errors=ERRORS), NOW)
+    assert "not rated yet" in _as_text(_Strengths(lines=(climb(rated=NOW - 5.0),), errors=ERRORS), NOW)
 
 
 def test_strength_and_pace_are_shown_with_their_bounds() -> None:
     """And since when they are known."""
     one = climb(between(100.0, 140.0), between(-3.0, 25.0), rated=NOW - 90.0)
 
-    text = as_text(Answer(lines=(one,), errors=ERRORS), NOW)
+    text = _as_text(_Strengths(lines=(one,), errors=ERRORS), NOW)
 
     assert "+120 (+100 … +140)" in text
     assert "+11 (-3 … +25)" in text
@@ -59,13 +68,13 @@ def test_strength_and_pace_are_shown_with_their_bounds() -> None:
     [
         (climb(between(190.0, 220.0)), "reached"),
         (climb(between(100.0, 140.0), between(5.0, 25.0), eta=7200.0), "in 2 h 0 min"),
-        (climb(between(100.0, 140.0), between(-5.0, 25.0)), "cannot be said"),
-        (climb(), "cannot be said"),
+        (climb(between(100.0, 140.0), between(-5.0, 25.0)), "unknown"),
+        (climb(), "unknown"),
     ],
 )
-def test_a_target_is_reached_at_this_pace_or_nobody_can_say(one: Climb, word: str) -> None:
+def test_a_target_is_reached_at_this_pace_or_is_unknown(one: _LineStrength, word: str) -> None:
     """A pace that may as well be none promises nothing."""
-    head, row, *_ = as_text(Answer(lines=(one,), errors=ERRORS, target=200.0), NOW).splitlines()
+    head, row, *_ = _as_text(_Strengths(lines=(one,), errors=ERRORS, target=200.0), NOW).splitlines()
 
     assert head.endswith("at 200 Elo")
     assert row.endswith(word)
@@ -74,17 +83,17 @@ def test_a_target_is_reached_at_this_pace_or_nobody_can_say(one: Climb, word: st
 def test_the_errors_of_the_run_are_those_of_its_account() -> None:
     """Every test spends its alpha, and so many false promotions are expected at most."""
     budget = Budget()
-    account, gate = begin(opened(budget), Gate())
+    account, gate = begin(open_account(budget), Gate())
     account = settle(account, budget, promoted=True)
 
-    said = errors(account, budget)
+    errors = _promotion_errors(account, budget)
 
-    assert (said.tests, said.promotions, said.budget) == (1, 1, 0.1)
-    assert said.false_at_most == pytest.approx(gate.alpha)
-    assert said.share_at_most == pytest.approx(gate.alpha)
-    assert "1 promotions in 1 tests" in as_text(Answer(lines=(), errors=said), NOW)
+    assert (errors.tests, errors.promotions, errors.budget) == (1, 1, 0.1)
+    assert errors.false_at_most == pytest.approx(gate.alpha)
+    assert errors.share_at_most == pytest.approx(gate.alpha)
+    assert "1 promotions in 1 tests" in _as_text(_Strengths(lines=(), errors=errors), NOW)
 
 
 def test_a_store_without_lines_says_so() -> None:
     """There is nothing to show but the budget."""
-    assert as_text(Answer(lines=(), errors=ERRORS), NOW).startswith("no line was ever opened")
+    assert _as_text(_Strengths(lines=(), errors=ERRORS), NOW).startswith("no lines yet")

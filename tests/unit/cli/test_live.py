@@ -1,45 +1,63 @@
 """What people hear of while the loop runs: every event that is for people has a sentence."""
 
+from string import Formatter
+
 import msgspec
 import pytest
 
-from ringrift.cli.live import BAR, View, bar, share, strength, told
-from ringrift.cli.pace import SECONDS, Pace
-from ringrift.evaluation.blocks import Block
-from ringrift.events import alert, cluster, custom, daemon, evaluation, model, node, work
+from ringrift.cli.live import (
+    _BAR,
+    _SENTENCES,
+    _WINDOW_SECONDS,
+    _bar,
+    _LiveState,
+    _stage_share,
+    _strength_text,
+    _Throughput,
+    describe_event,
+)
+from ringrift.events import alert, cluster, custom, daemon, evaluation, model, node, tuning, work
 from ringrift.events.base import Event, Unknown
 from ringrift.events.catalog import FOR_PEOPLE
+from ringrift.events.evaluation import Block
 from ringrift.kernel.settings import Gate, Policy
 from ringrift.pipeline.line import Candidate, Challenge, Stage
-from unit.cli.reported import decisions, line
+from unit.cli.example_report import decisions, line
 
 V = "hex8_2p"
 SENTENCES: list[tuple[Event, str]] = [
     (alert.Raised(kind="daemon", subject="n/fill", level="severe", detail="no"), "ALERT severe: daemon n/fill: no"),
-    (alert.Cleared(kind="daemon", subject="n/fill"), "alert over: daemon n/fill"),
-    (alert.Cleared(kind="disk", subject="n", detail="swapped"), "alert over: disk n swapped"),
+    (alert.Cleared(kind="daemon", subject="n/fill"), "alert cleared: daemon n/fill"),
+    (alert.Cleared(kind="disk", subject="n", detail="swapped"), "alert cleared: disk n swapped"),
     (cluster.RoleTaken(role="fill", node="n", term=3), "node n leads fill in term 3"),
-    (custom.Said(event="MY_EVENT", payload={"a": 1}), "MY_EVENT: {'a': 1}"),
-    (daemon.Obeyed(order="o", daemon="fill", node="n", action="stop"), "daemon fill on n: stop is done, as ordered"),
+    (custom.Published(event="MY_EVENT", payload={"a": 1}), "MY_EVENT: {'a': 1}"),
+    (daemon.CommandDone(command="o", daemon="fill", node="n", action="stop"), "daemon fill on n: command stop done"),
     (
-        daemon.Obeyed(order="o", daemon="fill", node="n", action="stop", error="it hangs"),
-        "daemon fill on n: stop failed: it hangs",
+        daemon.CommandDone(command="o", daemon="fill", node="n", action="stop", error="it hangs"),
+        "daemon fill on n: command stop failed: it hangs",
     ),
+    (daemon.Stopped(daemon="fill", node="n", error="no"), "daemon fill on n stopped with an error: no"),
+    (daemon.Started(daemon="fill", node="n", failures=2), "daemon fill on n started again after 2 recent failures"),
     (
-        evaluation.VelocityChanged(variant=V, trend="rising", before="flat", elo_per_hour=12.4, matches=5),
-        "hex8_2p: rising, before flat: +12 Elo an hour over the last 5 matches",
+        evaluation.VelocityChanged(variant=V, trend="rising", before="flat", elo_per_hour=12.4, champions=5),
+        "hex8_2p: the trend is rising (before: flat): +12 Elo an hour over the last 5 champions",
     ),
-    (work.Enqueued(variant=V, kind="train", jobs=("j",)), "hex8_2p: train is asked for"),
-    (work.Rescued(jobs=("a", "b")), "2 leases were not renewed and have been taken back"),
+    (work.Enqueued(variant=V, kind="train", jobs=("j",)), "hex8_2p: training queued (job j)"),
+    (work.Started(variant=V, kind="train", job="j", node="n", attempts=1), "hex8_2p: training started (job j, node n)"),
+    (
+        work.Started(variant=V, kind="train", job="j", node="n", attempts=2),
+        "hex8_2p: training started (job j, node n, attempt 2)",
+    ),
+    (work.Rescued(jobs=("a", "b")), "2 leases expired without renewal; their jobs are ready again"),
     (model.Rejected(variant=V, model="m" * 64, reason="weak"), "hex8_2p: candidate mmmmmmmmmm rejected: weak"),
     (node.Left(node="n"), "node n left"),
     (node.Quarantined(node="n", reason="it lies"), "node n is quarantined: it lies"),
     (
         model.Imported(variant=V, model="m" * 64, source="f" * 64, node="n"),
-        "hex8_2p: mmmmmmmmmm was imported from ffffffffff",
+        "hex8_2p: mmmmmmmmmm imported from ffffffffff",
     ),
-    (node.Released(node="n"), "node n may play again"),
-    (evaluation.Tried(variant=V, vector=(1.0, 2.0), fitness=0.5, node="n"), "hex8_2p: fitness 0.500 of (1.0, 2.0)"),
+    (node.Released(node="n"), "node n is released from quarantine"),
+    (tuning.TrialFinished(variant=V, vector=(1.0, 2.0), fitness=0.5, node="n"), "hex8_2p: fitness 0.500 of (1.0, 2.0)"),
     (
         model.RolledBack(variant=V, model="m" * 64, to="k" * 64, generation=3, reason="weak"),
         "hex8_2p: ROLLED BACK from mmmmmmmmmm to generation 3, kkkkkkkkkk: weak",
@@ -56,7 +74,7 @@ SENTENCES: list[tuple[Event, str]] = [
 @pytest.mark.parametrize(("event", "sentence"), SENTENCES, ids=lambda one: "" if isinstance(one, str) else one.name())
 def test_an_event_is_told_in_a_sentence(event: Event, sentence: str) -> None:
     """Each as a person would say it."""
-    assert told(event) == sentence
+    assert describe_event(event) == sentence
 
 
 def test_every_event_for_people_has_a_sentence() -> None:
@@ -66,29 +84,43 @@ def test_every_event_for_people_has_a_sentence() -> None:
 
 def test_what_nobody_wants_to_hear_is_not_told() -> None:
     """Small jobs, and events of another version."""
-    assert told(work.Enqueued(variant=V, kind="sync", jobs=("j",))) is None
-    assert told(Unknown(wire_name="x.y", raw=b"{}")) is None
+    assert describe_event(work.Enqueued(variant=V, kind="sync", jobs=("j",))) is None
+    assert describe_event(Unknown(wire_name="x.y", raw=b"{}")) is None
+
+
+@pytest.mark.parametrize("event", _SENTENCES, ids=lambda event: event.name())
+def test_a_sentence_names_fields_of_its_event(event: type[Event]) -> None:
+    """A renamed field would otherwise be noticed only when the event comes."""
+    names = [field for _, field, _, _ in Formatter().parse(_SENTENCES[event]) if field is not None]
+
+    assert {name.removeprefix("0.") for name in names} <= set(event.__struct_fields__)
 
 
 def test_long_words_have_an_end() -> None:
     """A payload of any size is one line on a screen."""
-    text = told(custom.Said(event="E", payload={"a": "x" * 10_000}))
+    text = describe_event(custom.Published(event="E", payload={"a": "x" * 10_000}))
 
     assert text is not None
     assert len(text) <= 160
 
 
-@pytest.mark.parametrize(("part", "full"), [(0.0, 0), (0.5, BAR // 2), (1.0, BAR), (7.0, BAR), (-1.0, 0)])
+@pytest.mark.parametrize(("part", "full"), [(0.0, 0), (0.5, _BAR // 2), (1.0, _BAR), (7.0, _BAR), (-1.0, 0)])
 def test_a_bar_is_as_full_as_its_share(part: float, full: int) -> None:
     """And never longer than it is."""
-    assert bar(part) == "█" * full + "·" * (BAR - full)
+    assert _bar(part) == "█" * full + "·" * (_BAR - full)
 
 
 @pytest.mark.parametrize(
     ("stage", "part"),
-    [(Stage.COLLECTING, 0.25), (Stage.TRAINING, 0.75), (Stage.EXPORTING, 0.0), (Stage.EVALUATING, 0.5),
-     (Stage.DISTRIBUTING, 0.0), (Stage.RESTING, 1.0)],
-)  # fmt: skip
+    [
+        (Stage.COLLECTING, 0.25),
+        (Stage.TRAINING, 0.75),
+        (Stage.EXPORTING, 0.0),
+        (Stage.EVALUATING, 0.5),
+        (Stage.DISTRIBUTING, 0.0),
+        (Stage.RESTING, 1.0),
+    ],
+)
 def test_a_stage_is_as_far_as_what_it_waits_for(stage: Stage, part: float) -> None:
     """Games while collecting, the job while one is under way, blocks while a candidate is judged."""
     policy = msgspec.structs.replace(Policy(), games_per_export=768)
@@ -97,18 +129,18 @@ def test_a_stage_is_as_far_as_what_it_waits_for(stage: Stage, part: float) -> No
     candidate = Candidate(model="m", generation=3, challenge=test)
     stands = msgspec.structs.replace(line(V), stage=stage, candidate=candidate)
 
-    assert share(stands, policy, {(V, "train"): 0.75, ("hex8_3p", "export"): 0.9}) == part
+    assert _stage_share(stands, policy, {(V, "train"): 0.75, ("hex8_3p", "export"): 0.9}) == part
 
 
 def test_strength_is_told_as_a_rough_sum() -> None:
     """With bounds, and not at all before the first promotion on evidence."""
-    assert strength(decisions(V), 2).startswith("about +294 ±")
-    assert strength(decisions(V)[:2], 2) == "—"
+    assert _strength_text(decisions(V), 2).startswith("about +294 ±")
+    assert _strength_text(decisions(V)[:2], 2) == "—"
 
 
 def test_a_line_is_told_in_a_row_and_in_words() -> None:
     """Where it stands, its champion, its strength and its games."""
-    view = View([line(V)], {V: decisions(V)}, {}, Pace())
+    view = _LiveState([line(V)], {V: decisions(V)}, {}, _Throughput())
 
     row, words = view.row(line(V), Policy(games_per_export=768)), view.sentence(line(V), Policy(games_per_export=768))
 
@@ -119,13 +151,13 @@ def test_a_line_is_told_in_a_row_and_in_words() -> None:
 
 
 def test_pace_is_that_of_the_last_minute() -> None:
-    """Games from before do not count, and nothing seen is no pace."""
-    pace = Pace()
-    assert pace.total() == 0.0
+    """Games from before do not count, and nothing seen is no throughput."""
+    throughput = _Throughput()
+    assert throughput.total() == 0.0
 
     for second in range(0, 301, 10):
-        pace.see(float(second), {"a": 100 * second, "b": max(second - 240, 0)})
+        throughput.add(float(second), {"a": 100 * second, "b": max(second - 240, 0)})
 
-    assert pace.of("a") == pytest.approx(100.0)
-    assert pace.of("b") == pytest.approx(1.0, abs=10 / SECONDS)
-    assert pace.total() == pytest.approx(101.0, abs=10 / SECONDS)
+    assert throughput.of("a") == pytest.approx(100.0)
+    assert throughput.of("b") == pytest.approx(1.0, abs=10 / _WINDOW_SECONDS)
+    assert throughput.total() == pytest.approx(101.0, abs=10 / _WINDOW_SECONDS)

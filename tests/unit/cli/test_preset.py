@@ -1,69 +1,103 @@
-"""What a run does unless it is told otherwise."""
+"""The workload of a run, its nodes and its settings, unless a person decides otherwise."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ringrift.cli import preset
-from ringrift.cli.environment import effective
-from ringrift.cli.preset import REVERSI, choose
+from ringrift.cli import run_plan
+from ringrift.cli.environment import EffectiveSettings, read_settings
+from ringrift.cli.run_plan import choose_workload
+from ringrift.kernel.errors import UnknownName
 from ringrift.pipeline.line import Line
+from ringrift.workload.api import Preset
+from ringrift.workload.fake import Fake
+from ringrift.workload.registry import Registry
 
 BEGUN = Line(variant="hex8_2p", workload="fake", players=2)
 
 
-def test_the_real_workload_runs_if_it_can(tmp_path: Path) -> None:
-    """With everything installed and a new store, without a word about it."""
-    found = effective({"RINGRIFT_HOME": str(tmp_path)})
+class Real(Fake):
+    """A workload with a preset that needs a module."""
 
-    assert choose(found, (), ()) == preset.Choice(workload="reversi")
+    name = "real"
+    install_command = "pip install it"
+    requirements: Sequence[str] = ("json",)
 
-
-def test_without_what_it_needs_another_stands_in(tmp_path: Path) -> None:
-    """And the line says what is missing and what installs it."""
-    choice = choose(effective({"RINGRIFT_HOME": str(tmp_path)}), (), ("torch",))
-
-    assert choice.workload == "fake"
-    assert "torch not installed" in choice.note
-    assert "pip install 'ringrift[train]'" in choice.note
+    def preset(self, *, cores: int, nodes: int | None) -> Preset:
+        """Two nodes that share the cores."""
+        settings = {"work.slots": max(cores // (nodes or 2), 1), "policy.games_per_batch": 256}
+        return Preset(settings=settings, nodes=nodes or 2, minutes=10.0)
 
 
-def test_a_store_goes_on_with_what_it_was_begun_with(tmp_path: Path) -> None:
-    """Its models are of no use to another workload; the line says so."""
-    found = effective({"RINGRIFT_HOME": str(tmp_path)})
+class Unusable(Real):
+    """The same, with a module that is not installed."""
 
-    begun = choose(found, (BEGUN,), ())
-
-    assert begun.workload == "fake"
-    assert "begun with fake" in begun.note
+    requirements = ("no_such_module",)
 
 
-@pytest.mark.parametrize("known", [(), (BEGUN,)])
-def test_who_names_a_workload_gets_it(tmp_path: Path, known: tuple[Line, ...]) -> None:
-    """Whatever is installed and whatever the store was begun with."""
-    found = effective({"RINGRIFT_HOME": str(tmp_path)}, given={"work.workload": "mine"})
-
-    assert choose(found, known, ()) == preset.Choice(workload="mine")
+def registry(real: type[Fake] = Real) -> Registry:
+    """A registry with the fake and one real workload."""
+    return Registry(makers={"real": real, "fake": Fake})
 
 
-@pytest.mark.parametrize(
-    ("cores", "nodes", "slots"), [(2, 2, 1), (16, 2, 8), (1, 2, 1), (4, 3, 1), (8, 64, 1), (2, 1, 2)]
-)
-def test_nodes_share_the_cores(cores: int, nodes: int, slots: int) -> None:
-    """As many workers as cores, and at least one on each node."""
-    assert preset.of("reversi", nodes, cores)["work.slots"] == slots
+@pytest.fixture
+def effective(tmp_path: Path) -> EffectiveSettings:
+    """The default settings."""
+    return read_settings({"RINGRIFT_HOME": str(tmp_path)})
 
 
-def test_a_preset_is_weaker_than_every_setting(tmp_path: Path) -> None:
-    """It fills in what nobody has set, and all its numbers are allowed."""
+def test_the_real_workload_runs_if_it_can(effective: EffectiveSettings) -> None:
+    """With everything installed and a new store, without a note."""
+    chosen = choose_workload(effective, (), registry())
+
+    assert (chosen.name, chosen.note) == ("real", "")
+    assert chosen.requirements() == ("json",)
+
+
+def test_without_its_requirements_the_fake_runs(effective: EffectiveSettings) -> None:
+    """And the note says what is missing and what installs it."""
+    chosen = choose_workload(effective, (), registry(Unusable))
+
+    assert chosen.name == "fake"
+    assert "no_such_module not installed" in chosen.note
+    assert "pip install it" in chosen.note
+
+
+def test_a_store_goes_on_with_the_workload_it_was_begun_with(effective: EffectiveSettings) -> None:
+    """Its models are of no use to another workload; the note says so."""
+    chosen = choose_workload(effective, (BEGUN,), registry())
+
+    assert chosen.name == "fake"
+    assert "begun with fake" in chosen.note
+
+
+@pytest.mark.parametrize("lines", [(), (BEGUN,)])
+def test_a_workload_in_the_settings_wins(tmp_path: Path, lines: tuple[Line, ...]) -> None:
+    """Whatever is installed and whatever the store was begun with; an unknown one is refused."""
+    home = {"RINGRIFT_HOME": str(tmp_path)}
+
+    assert choose_workload(read_settings(home, overrides={"work.workload": "real"}), lines, registry()).name == "real"
+    with pytest.raises(UnknownName, match="unknown workload 'mine'; known: fake, real"):
+        choose_workload(read_settings(home, overrides={"work.workload": "mine"}), lines, registry())
+
+
+def test_a_preset_is_weaker_than_every_setting(tmp_path: Path, effective: EffectiveSettings) -> None:
+    """It fills in what nothing else sets."""
     (tmp_path / "ringrift.toml").write_text("[policy]\ngames_per_batch = 20\n")
+    presets = choose_workload(effective, (), registry()).settings(nodes=2)
 
-    found = effective({"RINGRIFT_HOME": str(tmp_path)}, preset=REVERSI, given={"policy.gate.elo_1": "50"}).settings
+    settings = read_settings({"RINGRIFT_HOME": str(tmp_path)}, preset=presets).settings
 
-    assert (found.policy.games_per_batch, found.policy.gate.elo_1) == (20, 50.0)
-    assert found.policy.games_per_export == REVERSI["policy.games_per_export"]
+    assert settings.policy.games_per_batch == 20
+    assert settings.work.workload == "real"
+    assert settings.work.slots == max(run_plan.cores() // 2, 1)
 
 
-def test_others_get_no_numbers() -> None:
-    """The preset is the real workload's own."""
-    assert preset.of("fake", 3, 2) == {"work.workload": "fake"}
+def test_a_workload_without_a_preset_has_defaults(effective: EffectiveSettings) -> None:
+    """Three nodes, no time limit, no settings but its name."""
+    chosen = choose_workload(effective, (BEGUN,), registry())
+
+    assert chosen.settings(nodes=3) == {"work.workload": "fake"}
+    assert (chosen.preset().nodes, chosen.preset().minutes) == (3, 0.0)
+    assert run_plan._with_measured_params(effective.settings, chosen.workload) == effective.settings

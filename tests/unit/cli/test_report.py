@@ -4,9 +4,9 @@ import json
 
 import msgspec
 
-from ringrift.cli.report import Report, about, as_json, as_text, verdict
+from ringrift.cli.report import Report, about, as_json, as_text, conclusion
 from ringrift.kernel.settings import Policy, Settings
-from unit.cli.reported import decisions, findings, report
+from unit.cli.example_report import decisions, findings, report
 
 
 def test_the_text_names_every_promotion() -> None:
@@ -24,17 +24,17 @@ def test_the_text_says_what_missed() -> None:
     """A claim that does not hold is stated with its reason; without a proof nothing is said of one."""
     missed = as_text(report("square8_2p", proof=findings("square8_2p")))
 
-    assert "NOT SHOWN: 2 of 2 claims missed" in missed
+    assert "NOT PROVEN: 2 of 2 claims missed" in missed
     assert "missed: square8_2p: the champion scores above 0.5 against uct:200: only 0 of 256 games" in missed
-    assert "SHOWN" not in as_text(report("square8_2p"))
+    assert "PROVEN" not in as_text(report("square8_2p"))
 
 
 def test_the_verdict_is_good_only_if_all_hold() -> None:
     """One claim that missed is enough."""
     one, other = (msgspec.structs.replace(finding, met=True) for finding in findings("square8_2p"))
 
-    assert verdict([one, other]) == "SHOWN: all 2 claims hold"
-    assert verdict([one, msgspec.structs.replace(other, met=False)]) == "NOT SHOWN: 1 of 2 claims missed"
+    assert conclusion([one, other]) == "PROVEN: all 2 claims hold"
+    assert conclusion([one, msgspec.structs.replace(other, met=False)]) == "NOT PROVEN: 1 of 2 claims missed"
 
 
 def test_programs_read_the_same() -> None:
@@ -48,9 +48,9 @@ def test_a_run_is_described_by_what_it_hung_on() -> None:
     """Seed, workload, gate, machine and versions."""
     settings = msgspec.structs.replace(Settings.local("/tmp/none"), policy=Policy(seed=5))
 
-    told = about(settings, 1.0, 2.0)
+    run = about(settings, ("msgspec", "no_such_module"), 1.0, 2.0)
 
-    assert (told.seed, told.workload, told.begun, told.ended) == (5, "fake", 1.0, 2.0)
-    assert told.cores >= 1
-    assert {"ringrift", "python"} <= set(told.versions)
-    assert "0 against 35 Elo" in told.gate
+    assert (run.seed, run.workload, run.begun, run.ended) == (5, "fake", 1.0, 2.0)
+    assert run.cores >= 1
+    assert set(run.versions) == {"ringrift", "python", "msgspec"}
+    assert "0 against 35 Elo" in run.gate

@@ -1,34 +1,35 @@
 """A request is published for a line that is there, and answered once the pipeline has read it."""
 
 import asyncio
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from ringrift.bus.delivery import Reader
-from ringrift.cli.request import answer, as_text, ask, main
+from ringrift.cli.command_line import load
+from ringrift.cli.commands.request import _as_text, _publish
 from ringrift.daemons.pipeline import SPEC, pipeline
 from ringrift.events.base import Envelope, Event
 from ringrift.events.pipeline import Requested
 from ringrift.kernel.errors import UnknownName
-from ringrift.pipeline.asking import ANSWER_SECONDS_MAX
 from ringrift.pipeline.line import Stage
-from ringrift.pipeline.request import AFTER
+from ringrift.pipeline.requests import ANSWER_SECONDS_MAX, STAGES, wait_for_answer
 from ringrift.store.ports import Tx
+from unit.cli.command_output import context
 from unit.pipeline.story import POLICY, VARIANT, at
 from unit.work.world import World, play
 
-SAID = Requested(variant=VARIANT, stage="train", reason="curious")
+REQUEST = Requested(variant=VARIANT, stage="train", reason="curious")
+WORDS = ("request", VARIANT, "train")
 
 
 def coordinator(world: World) -> Reader:
     """The pipeline as a durable reader."""
 
     async def react(event: Event, envelope: Envelope, tx: Tx) -> None:
-        await pipeline(event, envelope, tx, policy=POLICY, ids=world.ids, scribe=world.scribe)
+        await pipeline(event, envelope, tx, policy=POLICY, envelopes=world.envelopes)
 
-    return Reader(name="pipeline", wants=frozenset(event.name() for event in SPEC.on), react=react)
+    return Reader(name="pipeline", event_names=frozenset(event.name() for event in SPEC.on), react=react)
 
 
 def test_a_request_is_answered_by_the_pipeline(tmp_path: Path) -> None:
@@ -36,22 +37,25 @@ def test_a_request_is_answered_by_the_pipeline(tmp_path: Path) -> None:
 
     async def story(world: World) -> None:
         await world.keep(at(Stage.COLLECTING).line)
-        asked = await ask(world.store, SAID, "here")
-        waiting = asyncio.create_task(answer(world.store, asked, VARIANT, world.clock))
+        envelope = await _publish(context(world.store, *WORDS), REQUEST)
+        waiting = asyncio.create_task(wait_for_answer(world.store, envelope.id, VARIANT, world.clock))
         await asyncio.sleep(0)
         assert not waiting.done()
         reader = coordinator(world)
-        await world.router.courier.take(reader, await world.router.courier.enrol(reader))
+        await world.router.deliverer.deliver_batch(reader, await world.router.deliverer.register(reader))
 
-        found = await waiting
+        answer = await waiting
 
-        assert await world.told(Requested) == [SAID]
-        assert found is not None
-        assert (found.allowed, found.rule) == (
+        assert await world.events(Requested) == [REQUEST]
+        assert answer is not None
+        verdict = answer.verdict
+        assert (verdict.allowed, verdict.rule) == (
             False,
             "train: the line is collecting, and this comes only after an export",
         )
-        assert as_text(found, SAID, found.since).startswith("hex8_2p: requested: waits — train: the line is collecting")
+        assert _as_text(verdict, REQUEST, verdict.since).startswith(
+            "hex8_2p: requested: refused — train: the line is collecting"
+        )
 
     play(tmp_path, story)
 
@@ -62,15 +66,15 @@ def test_an_older_answer_is_not_taken_for_this_one(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         await world.keep(at(Stage.COLLECTING).line)
         reader = coordinator(world)
-        await ask(world.store, SAID, "here")
-        await world.router.courier.take(reader, await world.router.courier.enrol(reader))
-        asked = await ask(world.store, SAID, "here")
-        waiting = asyncio.create_task(answer(world.store, asked, VARIANT, world.clock))
+        await _publish(context(world.store, *WORDS), REQUEST)
+        await world.router.deliverer.deliver_batch(reader, await world.router.deliverer.register(reader))
+        envelope = await _publish(context(world.store, *WORDS), REQUEST)
+        waiting = asyncio.create_task(wait_for_answer(world.store, envelope.id, VARIANT, world.clock))
         await asyncio.sleep(0)
         world.clock.seconds += ANSWER_SECONDS_MAX
 
         assert await waiting is None
-        assert "nobody has answered within 10 s" in as_text(None, SAID, 0.0)
+        assert "no coordinator has answered within 10 s" in _as_text(None, REQUEST, 0.0)
 
     play(tmp_path, story)
 
@@ -82,18 +86,16 @@ def test_a_line_that_was_never_opened_cannot_be_asked(tmp_path: Path) -> None:
         await world.keep(at(Stage.COLLECTING).line)
 
         with pytest.raises(UnknownName, match="unknown line 'hex9_2p'; known: hex8_2p"):
-            await ask(world.store, Requested(variant="hex9_2p", stage="train"), "here")
+            await _publish(context(world.store, *WORDS), Requested(variant="hex9_2p", stage="train"))
 
-        assert await world.told() == []
+        assert await world.events() == []
 
     play(tmp_path, story)
 
 
 def test_an_unknown_stage_names_the_five() -> None:
     """Before anything is opened or published."""
-    options = Namespace(settings=None, variant=VARIANT, stage="dance", reason="", json=False)
-
     with pytest.raises(UnknownName) as refused:
-        main(options, {})
+        load("request").prepare(context(None, "request", VARIANT, "dance"))
 
-    assert refused.value.known == tuple(sorted(AFTER))
+    assert refused.value.names == tuple(sorted(STAGES))

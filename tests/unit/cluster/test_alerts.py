@@ -4,25 +4,24 @@ import msgspec
 import pytest
 
 from ringrift.cluster.alerts import (
-    CLOSED_MAX,
+    _CLOSED_MAX,
+    _OPEN_MAX,
     EVENTS,
-    OPEN_MAX,
     Alert,
-    Close,
-    Open,
+    _CloseAlert,
+    _settle,
+    _surplus,
     judge,
     rank,
-    settle,
-    surplus,
 )
 from ringrift.events import (
     alert,
     catalog,
     daemon,
     data,
+    delivery,
     evaluation,
     health,
-    letter,
     model,
     node,
     pipeline,
@@ -64,113 +63,117 @@ TABLE: list[tuple[Event, str]] = [
     (work.PressureChanged(level="hard", ready=9, claimed=0, limit=5), "+warning pressure queue"),
     (work.PressureChanged(level="soft", ready=4, claimed=0, limit=5), "-pressure queue"),
     (work.PressureChanged(level="none", ready=0, claimed=0, limit=5), "-pressure queue"),
-    (letter.Changed(reader="r", positions=(7, 8), state="dead", error="no"), "+severe letter r"),
-    (letter.Changed(reader="r", positions=(7,), state="done"), "-letter r"),
-    (letter.Changed(reader="r", positions=(7,), state="discarded"), "-letter r"),
-    (letter.Changed(reader="r", positions=(7,), state="parked", error="no"), ""),
+    (delivery.Changed(reader="r", positions=(7, 8), state="dead", error="no"), "+severe dead_letter r"),
+    (delivery.Changed(reader="r", positions=(7,), state="done"), "-dead_letter r"),
+    (delivery.Changed(reader="r", positions=(7,), state="discarded"), "-dead_letter r"),
+    (delivery.Changed(reader="r", positions=(7,), state="parked", error="no"), ""),
     (reader.Lapsed(reader="r", position=7, seconds=9.0), "+warning reader_lapsed r"),
-    (reader.Forgotten(reader="r"), "-reader_lapsed r -letter r"),
+    (reader.Forgotten(reader="r"), "-reader_lapsed r -dead_letter r"),
     (alert.Raised(kind="disk", subject="n", level="critical", detail="full"), "+critical disk n"),
     (alert.Cleared(kind="disk", subject="n"), "-disk n"),
-]  # fmt: skip
+]
 
 
-def written(meant: Open | Close) -> str:
+def written(change: Alert | _CloseAlert) -> str:
     """*meant* in short."""
-    sign = f"+{meant.level} " if isinstance(meant, Open) else "-"
-    return f"{sign}{meant.kind} {meant.subject}"
+    sign = f"+{change.level} " if isinstance(change, Alert) else "-"
+    return f"{sign}{change.kind} {change.subject}"
 
 
-def disk(subject: str = "n", **changes: object) -> Open:
+def disk(subject: str = "n", **changes: object) -> Alert:
     """Trouble with a disk."""
-    return msgspec.structs.replace(Open(kind="disk", subject=subject, level="severe", detail="full"), **changes)
+    return msgspec.structs.replace(Alert(kind="disk", subject=subject, level="severe", detail="full"), **changes)
 
 
-def opened(*meant: Open, at: float = 5.0) -> list[Alert]:
+def opened(*change: Alert, at: float = 5.0) -> list[Alert]:
     """The alerts that *meant* open."""
-    return list(settle((), meant, at).alerts)
+    return list(_settle((), change, at).alerts)
 
 
-@pytest.mark.parametrize(("event", "expected"), TABLE, ids=lambda one: one if isinstance(one, str) else one.name())
-def test_each_event_means_what_the_table_says(event: Event, expected: str) -> None:
-    """Which alert an event opens, how bad that is, and which it closes."""
-    assert " ".join(written(meant) for meant in judge(event)) == expected
+@pytest.mark.parametrize(
+    ("event", "expected"), TABLE, ids=lambda alert: alert if isinstance(alert, str) else alert.name()
+)
+def test_each_event_opens_and_closes_the_alerts_of_the_table(event: Event, expected: str) -> None:
+    """The table fixes which alert an event opens, at which level, and which it closes."""
+    assert " ".join(written(change) for change in judge(event)) == expected
 
 
-def test_the_daemon_hears_exactly_what_means_something() -> None:
-    """Every event of the table is listed for the daemon, and what is listed is in the table."""
+def test_the_daemon_subscribes_to_exactly_the_events_of_the_table() -> None:
+    """Every event of the table is listed for the daemon, and every listed one is in the table."""
     assert {type(event) for event, expected in TABLE if expected} == set(EVENTS)
     assert set(EVENTS) <= set(catalog.EVENTS)
 
 
 def test_an_alert_opens_once_and_counts() -> None:
-    """The same trouble again is the same alert: it keeps its beginning, takes the newest words, and is said once."""
-    first = settle((), [disk()], 5.0)
-    again = settle(first.alerts, [disk(level="critical", detail="fuller", count=3)], 9.0)
+    """The same trouble again is the same alert: it keeps its beginning, takes the newest details, and is published
+    once."""
+    first = _settle((), [disk()], 5.0)
+    again = _settle(first.alerts, [disk(level="critical", detail="fuller", count=3)], 9.0)
 
     assert first.events == (alert.Raised(kind="disk", subject="n", level="severe", detail="full"),)
     assert again.events == ()
     assert again.alerts == (Alert(kind="disk", subject="n", level="critical", detail="fuller", since=5.0, count=4),)
 
 
-def test_an_end_closes_what_is_open_and_all_below_it() -> None:
+def test_an_end_closes_an_open_alert_and_all_below_it() -> None:
     """Closing a node closes the alerts about its parts, and none of another kind, another node or a longer name."""
-    known = opened(disk("n"), disk("n/sda"), disk("n2"), disk("n", kind="fan"))
+    before = opened(disk("n"), disk("n/sda"), disk("n2"), disk("n", kind="fan"))
 
-    ended = settle(known, [Close(kind="disk", subject="n")], 9.0)
+    ended = _settle(before, [_CloseAlert(kind="disk", subject="n")], 9.0)
 
-    assert [(one.subject, one.until) for one in ended.alerts] == [("n", 9.0), ("n/sda", 9.0)]
+    assert [(alert.subject, alert.until) for alert in ended.alerts] == [("n", 9.0), ("n/sda", 9.0)]
     assert ended.events == (alert.Cleared(kind="disk", subject="n"), alert.Cleared(kind="disk", subject="n/sda"))
 
 
 def test_an_end_without_a_beginning_changes_nothing() -> None:
-    """What is not open cannot be closed, and nothing is said of it."""
-    assert settle((), [Close(kind="disk", subject="n")], 9.0).alerts == ()
-    assert settle((), [Close(kind="disk", subject="n")], 9.0).events == ()
+    """An alert that is not open cannot be closed, and nothing is published."""
+    assert _settle((), [_CloseAlert(kind="disk", subject="n")], 9.0).alerts == ()
+    assert _settle((), [_CloseAlert(kind="disk", subject="n")], 9.0).events == ()
 
 
-def test_what_opens_and_ends_at_once_is_said_as_it_was() -> None:
-    """Several meanings of one event are taken in their order."""
-    both = settle((), [disk(), Close(kind="disk", subject="n"), disk()], 9.0)
+def test_an_alert_that_opens_and_closes_at_once_is_published_in_order() -> None:
+    """Several effects of one event are applied in their order."""
+    both = _settle((), [disk(), _CloseAlert(kind="disk", subject="n"), disk()], 9.0)
 
-    assert [type(said).__name__ for said in both.events] == ["Raised", "Cleared", "Raised"]
-    assert [one.until for one in both.alerts] == [None]
-
-
-def test_more_alerts_than_anybody_reads_are_one_alert() -> None:
-    """Beyond the limit trouble is counted in one alert that says so; what is open already still counts for itself."""
-    full = opened(*(disk(str(number)) for number in range(OPEN_MAX)))
-
-    over = settle(full, [disk("one more"), disk("and another"), disk("7")], 9.0)
-
-    assert [(one.kind, one.subject, one.count) for one in over.alerts] == [("alerts", "", 2), ("disk", "7", 2)]
-    assert [said.kind for said in over.events] == ["alerts"]
+    assert [type(event).__name__ for event in both.events] == ["Raised", "Cleared", "Raised"]
+    assert [alert.until for alert in both.alerts] == [None]
 
 
-def test_names_and_details_have_an_end() -> None:
-    """However long somebody's words are, they fit into a record and an event, and find their alert again."""
+def test_too_many_alerts_become_one_alert() -> None:
+    """Beyond the limit trouble is counted in one summary alert; an alert that is already open still counts for
+    itself."""
+    full = opened(*(disk(str(number)) for number in range(_OPEN_MAX)))
+
+    over = _settle(full, [disk("one more"), disk("and another"), disk("7")], 9.0)
+
+    assert [(alert.kind, alert.subject, alert.count) for alert in over.alerts] == [("alerts", "", 2), ("disk", "7", 2)]
+    assert [event.kind for event in over.events] == ["alerts"]
+
+
+def test_names_and_details_are_bounded() -> None:
+    """Texts of any length fit into a record and an event, and identify the same alert again."""
     long = disk("x" * 10_000, detail="y\ud800" * 10_000)
 
-    [one] = opened(long)
-    ended = settle([one], [Close(kind="disk", subject=long.subject)], 9.0)
+    [alert] = opened(long)
+    ended = _settle([alert], [_CloseAlert(kind="disk", subject=long.subject)], 9.0)
 
-    assert len(one.subject) <= 200
-    assert len(one.detail) <= 500
-    assert [found.until for found in ended.alerts] == [9.0]
-    catalog.encode(settle((), [long], 5.0).events[0])
+    assert len(alert.subject) <= 200
+    assert len(alert.detail) <= 500
+    assert [alert.until for alert in ended.alerts] == [9.0]
+    catalog.encode(_settle((), [long], 5.0).events[0])
 
 
-def test_the_oldest_that_are_over_are_forgotten() -> None:
-    """Only so many closed alerts are kept: what was cleared first goes first."""
+def test_the_oldest_closed_alerts_are_forgotten() -> None:
+    """Only a bounded number of closed alerts is kept: the first cleared goes first."""
     closed = [
         Alert(kind="disk", subject=str(number), level="info", detail="", since=0.0, until=float(number))
-        for number in range(CLOSED_MAX + 2)
+        for number in range(_CLOSED_MAX + 2)
     ]
 
-    assert surplus(closed[::-1]) == ["disk:0", "disk:1"]
-    assert surplus(closed[:CLOSED_MAX]) == []
+    assert _surplus(closed[::-1]) == ["disk:0", "disk:1"]
+    assert _surplus(closed[:_CLOSED_MAX]) == []
 
 
 def test_levels_have_an_order() -> None:
-    """Critical is worst; a word that nobody knows counts as a warning."""
+    """Critical is worst; an unknown level counts as a warning."""
     assert rank("info") < rank("minor") < rank("odd") == rank("warning") < rank("severe") < rank("critical")

@@ -31,7 +31,7 @@ def test_a_node_is_present_for_three_beats_after_its_last(tmp_path: Path) -> Non
 
 
 def test_a_beating_node_stays_and_a_silent_one_goes(tmp_path: Path) -> None:
-    """Nodes are watched apart, and everyone that ever spoke is remembered."""
+    """Nodes are watched apart, and every node that ever sent a beat is remembered."""
 
     async def story(world: World) -> None:
         await world.beat("a")
@@ -43,14 +43,14 @@ def test_a_beating_node_stays_and_a_silent_one_goes(tmp_path: Path) -> None:
             present = await names(world.roster)
 
         assert present == ["a"]
-        everyone = await world.roster.everyone()
+        everyone = await world.roster.all_nodes()
         assert [(node.id, node.ephemeral) for node in everyone] == [("a", False), ("b", True)]
 
     play(tmp_path, story)
 
 
-def test_a_new_observer_counts_everybody_at_first(tmp_path: Path) -> None:
-    """Who has just started cannot know who is silent: it waits for three beats like everyone."""
+def test_a_new_observer_counts_every_node_at_first(tmp_path: Path) -> None:
+    """A new observer cannot know which nodes are silent: it waits for three beats first."""
 
     async def story(world: World) -> None:
         await world.beat("a")
@@ -66,27 +66,27 @@ def test_a_new_observer_counts_everybody_at_first(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_a_node_that_says_it_goes_is_gone_at_once(tmp_path: Path) -> None:
-    """Nobody waits for the silence of a node that took its leave."""
+def test_a_node_that_deregisters_is_gone_at_once(tmp_path: Path) -> None:
+    """Its silence is not waited for."""
 
     async def story(world: World) -> None:
         await world.beat("a")
-        await world.roster.say(NodeRecord(id="a", profile="full", address="x", beat=1, gone=True))
+        await world.roster.put(NodeRecord(id="a", profile="full", address="x", beat=1, gone=True))
 
         assert await names(world.roster) == []
-        assert [node.gone for node in await world.roster.everyone()] == [True]
+        assert [node.gone for node in await world.roster.all_nodes()] == [True]
 
     play(tmp_path, story)
 
 
 def test_a_beat_that_goes_back_is_a_beat(tmp_path: Path) -> None:
-    """A machine that was started again counts from 0; any change is a sign of life."""
+    """A machine that was restarted counts from 0; any change is a beat."""
 
     async def story(world: World) -> None:
-        await world.roster.say(NodeRecord(id="a", profile="full", address="x", beat=900))
+        await world.roster.put(NodeRecord(id="a", profile="full", address="x", beat=900))
         await names(world.roster)
         world.clock.seconds += PATIENCE
-        await world.roster.say(NodeRecord(id="a", profile="full", address="x", beat=3))
+        await world.roster.put(NodeRecord(id="a", profile="full", address="x", beat=3))
 
         assert await names(world.roster) == ["a"]
 

@@ -1,9 +1,9 @@
-"""With every beat a node says what it does, and when its health changes it says so once."""
+"""With every beat a node records its activity, and a change of its health is published once."""
 
 import asyncio
 from pathlib import Path
 
-from ringrift.cluster.activity import Activity
+from ringrift.cluster.activity import ActivityTracker
 from ringrift.cluster.roster import NodeRecord
 from ringrift.daemons.beat import beat
 from ringrift.events.health import Changed
@@ -11,44 +11,48 @@ from ringrift.events.work import Progressed
 from ringrift.supervision.supervisor import Supervisor
 from unit.supervision.watched import PARTS, QUICK, health, supervisor, ticking
 from unit.work.world import World, play
-from waiting import wait_until
+from wait import wait_until
 
 RECORD = NodeRecord(id="here", profile="full", address="/blobs", beat=0)
 
 
 class Heart:
-    """The daemon with the parts of one life of its node."""
+    """The daemon with the parts of one run of its node."""
 
     def __init__(self, world: World, sup: Supervisor) -> None:
-        self.world, self.supervisor, self.activity = world, sup, Activity("here")
+        self.world, self.supervisor, self.activity = world, sup, ActivityTracker("here")
 
     async def beats(self) -> list[tuple[str, str]]:
-        """Beat once; every change of health that has been told so far."""
+        """Beat once; return every change of health published so far."""
         await beat(
-            roster=self.world.roster, record=RECORD, clock=self.world.clock, activity=self.activity,
-            supervisor=self.supervisor, router=self.world.router,
-        )  # fmt: skip
-        return [(said.before, said.status) for said in await self.world.told(Changed)]
+            roster=self.world.roster,
+            record=RECORD,
+            clock=self.world.clock,
+            activity=self.activity,
+            supervisor=self.supervisor,
+            router=self.world.router,
+        )
+        return [(event.before, event.status) for event in await self.world.events(Changed)]
 
 
-def test_a_beat_says_what_the_node_does(tmp_path: Path) -> None:
-    """What was told of a job stands in the node's record with the next beat."""
+def test_a_beat_records_the_activity_of_the_node(tmp_path: Path) -> None:
+    """The published progress of a job stands in the node's record with the next beat."""
 
     async def story(world: World) -> None:
         heart = Heart(world, supervisor(world))
         event = Progressed(job="j", kind="train", variant="hex8_2p", node="here", done=0.4)
-        await heart.activity.hear(event, world.envelope(event))
+        await heart.activity.apply(event, world.envelope(event))
 
         await heart.beats()
 
-        [found] = await world.roster.everyone()
-        assert [(job.kind, job.variant, job.done) for job in found.doing.jobs] == [("train", "hex8_2p", 0.4)]
+        [actual] = await world.roster.all_nodes()
+        assert [(job.kind, job.variant, job.done) for job in actual.activity.jobs] == [("train", "hex8_2p", 0.4)]
 
     play(tmp_path, story)
 
 
-def test_a_node_that_starts_well_says_nothing_of_its_health(tmp_path: Path) -> None:
-    """Parts that are not ready yet are no news, and neither are parts that are well."""
+def test_a_healthy_start_publishes_no_change(tmp_path: Path) -> None:
+    """Parts that are not ready yet do not count, and neither do healthy ones."""
 
     async def story(world: World) -> None:
         sup, ready = supervisor(world), asyncio.Event()
@@ -73,8 +77,8 @@ def test_a_node_that_starts_well_says_nothing_of_its_health(tmp_path: Path) -> N
     play(tmp_path, story)
 
 
-def test_a_change_for_the_worse_and_for_the_better_is_told_once_each(tmp_path: Path) -> None:
-    """A daemon that is given up makes its node unhealthy; cleared by hand it makes it healthy again."""
+def test_each_change_of_health_is_published_once(tmp_path: Path) -> None:
+    """A daemon that is given up makes its node unhealthy; cleared by an operator it makes it healthy again."""
 
     async def story(world: World) -> None:
         sup, broken = supervisor(world), True
@@ -104,8 +108,8 @@ def test_failures_are_forgotten_in_time(tmp_path: Path) -> None:
         heart = Heart(world, sup)
 
         async def body() -> None:
-            for wrong in runs:
-                raise wrong
+            for errors in runs:
+                raise errors
             done.set()
 
         async with sup.run([ticking("weak", body)], PARTS, "full"):

@@ -15,10 +15,10 @@ from ringrift.events.work import Buried, PressureChanged
 from ringrift.jobs import Play
 from ringrift.kernel.errors import Retry
 from ringrift.kernel.settings import Policy
-from ringrift.kernel.watch import Watch
+from ringrift.kernel.stall_detector import StallDetector
 from ringrift.pipeline.line import Line, Stage
-from ringrift.pipeline.records import verdicts_of
-from ringrift.store.ports import Delivery, Tx, Wanted
+from ringrift.store.ports import Delivery, JobRequest, Tx
+from ringrift.work.admission import VERDICTS
 from ringrift.work.limits import READY_HARD
 from unit.pipeline.story import POLICY, VARIANT, at, blob
 from unit.work.world import World, play
@@ -30,18 +30,18 @@ PRESSURE = PressureChanged(level="none", ready=0, claimed=0, limit=READY_HARD)
 async def fill_once(world: World, event: Event = MOVED, policy: Policy = POLICY) -> list[Play]:
     """Let fill react to *event*; every Play job that waits afterwards."""
     async with world.store.begin() as tx:
-        await fill(event, world.envelope(event), tx, policy=policy, ids=world.ids, scribe=world.scribe)
+        await fill(event, world.envelope(event), tx, policy=policy, envelopes=world.envelopes)
     return [msgspec.json.decode(row.body, type=Play) for row in await world.jobs("ready") if row.kind == "play"]
 
 
 async def step(world: World, event: Event) -> None:
     """Let the pipeline react to *event*."""
     async with world.store.begin() as tx:
-        await pipeline(event, world.envelope(event), tx, policy=POLICY, ids=world.ids, scribe=world.scribe)
+        await pipeline(event, world.envelope(event), tx, policy=POLICY, envelopes=world.envelopes)
 
 
 def test_self_play_is_topped_up_and_not_more(tmp_path: Path) -> None:
-    """As many jobs are asked for as the policy keeps open, however often an event comes."""
+    """As many jobs are enqueued as the policy keeps open, however often an event comes."""
 
     async def story(world: World) -> None:
         line = at(Stage.COLLECTING).line
@@ -59,43 +59,45 @@ def test_self_play_is_topped_up_and_not_more(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_a_line_that_wants_no_games_says_why(tmp_path: Path) -> None:
-    """A closed gate asks for nothing and leaves its verdict."""
+def test_a_closed_gate_leaves_its_verdict(tmp_path: Path) -> None:
+    """A closed gate enqueues nothing and leaves its verdict."""
 
     async def story(world: World) -> None:
         await world.keep(msgspec.structs.replace(at(Stage.COLLECTING).line, fresh=10_000))
 
         assert await fill_once(world) == []
         async with world.store.read() as view:
-            [verdict] = await verdicts_of(view, VARIANT)
+            [verdict] = await VERDICTS.all(view, "variant", VARIANT)
         assert (verdict.gate, verdict.allowed, verdict.rule) == ("fill", False, "games that wait for export")
 
     play(tmp_path, story)
 
 
 def test_a_full_queue_stops_self_play_and_its_relief_starts_it_for_every_line(tmp_path: Path) -> None:
-    """Under hard pressure no line is filled; when the pressure is told to change, every line is."""
+    """Under hard pressure no line is filled; when a change of pressure is published, every line is."""
 
     async def story(world: World) -> None:
         line = at(Stage.COLLECTING).line
         for variant in (VARIANT, "hex8_3p"):
             await world.keep(msgspec.structs.replace(line, variant=variant))
         async with world.store.begin() as tx:
-            await tx.enqueue([
-                Wanted(id=str(number), kind="match", variant="x_2p", key=str(number), body=b"{}")
-                for number in range(READY_HARD)
-            ])  # fmt: skip
+            await tx.enqueue(
+                [
+                    JobRequest(id=str(number), kind="match", variant="x_2p", key=str(number), body=b"{}")
+                    for number in range(READY_HARD)
+                ]
+            )
 
         assert await fill_once(world, PRESSURE) == []
         async with world.store.begin() as tx:
-            await tx.cancel("")
+            await tx.cancel([str(number) for number in range(READY_HARD)])
         assert len(await fill_once(world, PRESSURE)) == 2 * POLICY.play_jobs_open
 
     play(tmp_path, story)
 
 
 def test_an_event_of_an_unknown_line_fills_nothing(tmp_path: Path) -> None:
-    """A line that was never opened is nobody's business."""
+    """A line that was never opened gets no jobs."""
 
     async def story(world: World) -> None:
         assert await fill_once(world) == []
@@ -123,7 +125,7 @@ def test_the_pipeline_opens_a_line_and_moves_it(tmp_path: Path) -> None:
 
 
 class Mailbox:
-    """A reader that fails as long as it is told to, and remembers what it took in."""
+    """A reader that fails while it is set to, and records its deliveries."""
 
     def __init__(self) -> None:
         self.broken: Exception | None = ValueError("not today")
@@ -137,7 +139,7 @@ class Mailbox:
 
     @property
     def reader(self) -> Reader:
-        return Reader(name="mailbox", wants=frozenset({Left.name()}), react=self.react)
+        return Reader(name="mailbox", event_names=frozenset({Left.name()}), react=self.react)
 
 
 async def deliveries(world: World) -> list[Delivery]:
@@ -146,27 +148,31 @@ async def deliveries(world: World) -> list[Delivery]:
         return list(await view.deliveries(("parked", "dead", "done", "discarded"), 100))
 
 
-def test_a_parked_delivery_is_tried_again_when_its_pause_is_over(tmp_path: Path) -> None:
-    """Not before; a failure parks it for longer, a success ends it, and others are not delivered twice."""
+def test_a_parked_delivery_is_retried_when_its_pause_is_over(tmp_path: Path) -> None:
+    """It is not retried before; a failure parks it for longer, a success ends it, and others are not delivered
+    twice."""
 
     async def story(world: World) -> None:
-        box, watch = Mailbox(), Watch()
-        courier = world.router.courier
+        box, watch = Mailbox(), StallDetector()
+        deliverer = world.router.deliverer
 
         async def look(after: float) -> tuple[str, int]:
             world.clock.seconds += after
             await redeliver(
-                store=world.store, router=world.router, readers={"mailbox": box.reader}, letter_watch=watch,
+                store=world.store,
+                router=world.router,
+                readers={"mailbox": box.reader},
+                memory=watch,
                 clock=world.clock,
-            )  # fmt: skip
+            )
             [one] = await deliveries(world)
             return one.state, one.attempts
 
         await world.router.publish(Left(node="a"))
-        place = await courier.take(box.reader, await courier.enrol(box.reader))
+        place = await deliverer.deliver_batch(box.reader, await deliverer.register(box.reader))
         box.broken = None
         await world.router.publish(Left(node="b"))
-        await courier.take(box.reader, place)
+        await deliverer.deliver_batch(box.reader, place)
         assert box.seen == ["b"]
 
         box.broken = Retry(after=5.0)
@@ -182,18 +188,18 @@ def test_a_parked_delivery_is_tried_again_when_its_pause_is_over(tmp_path: Path)
     play(tmp_path, story)
 
 
-def test_letters_of_a_reader_that_is_not_here_wait_for_it(tmp_path: Path) -> None:
-    """What another node's reader could not take is left to that reader."""
+def test_dead_letters_of_an_absent_reader_wait_for_it(tmp_path: Path) -> None:
+    """A failed delivery of another node's reader is left to that reader."""
 
     async def story(world: World) -> None:
         box = Mailbox()
-        courier = world.router.courier
+        deliverer = world.router.deliverer
         await world.router.publish(Left(node="a"))
-        await courier.take(box.reader, await courier.enrol(box.reader))
-        watch = Watch()
+        await deliverer.deliver_batch(box.reader, await deliverer.register(box.reader))
+        watch = StallDetector()
 
         for _ in range(2):
-            await redeliver(store=world.store, router=world.router, readers={}, letter_watch=watch, clock=world.clock)
+            await redeliver(store=world.store, router=world.router, readers={}, memory=watch, clock=world.clock)
             world.clock.seconds += 1000.0
 
         [one] = await deliveries(world)
@@ -202,28 +208,39 @@ def test_letters_of_a_reader_that_is_not_here_wait_for_it(tmp_path: Path) -> Non
     play(tmp_path, story)
 
 
-def test_letters_that_nobody_takes_do_not_hold_up_the_others(tmp_path: Path) -> None:
-    """However many old letters wait for a reader that is gone, a newer one of a reader that is here is tried."""
+def test_unserved_dead_letters_do_not_delay_the_others(tmp_path: Path) -> None:
+    """However many old ones wait for a reader that is gone, a newer one of a present reader is retried."""
 
     async def story(world: World) -> None:
-        box, watch = Mailbox(), Watch()
+        box, watch = Mailbox(), StallDetector()
         box.broken = None
         await world.router.publish_many([Left(node=str(number)) for number in range(101)])
         gone = [("gone", number) for number in range(1, 101)]
         async with world.store.begin() as tx:
-            await tx.park([
-                Delivery(
-                    reader=reader, position=position, state="parked", attempts=1, pause=60.0, error="no", first=0.0,
-                    last=0.0,
-                )
-                for reader, position in [*gone, ("mailbox", 101)]
-            ])  # fmt: skip
+            await tx.put_deliveries(
+                [
+                    Delivery(
+                        reader=reader,
+                        position=position,
+                        state="parked",
+                        attempts=1,
+                        pause=60.0,
+                        error="no",
+                        first=0.0,
+                        last=0.0,
+                    )
+                    for reader, position in [*gone, ("mailbox", 101)]
+                ]
+            )
 
         for _ in range(2):
             await redeliver(
-                store=world.store, router=world.router, readers={"mailbox": box.reader}, letter_watch=watch,
+                store=world.store,
+                router=world.router,
+                readers={"mailbox": box.reader},
+                memory=watch,
                 clock=world.clock,
-            )  # fmt: skip
+            )
             world.clock.seconds += 60.0
 
         assert box.seen == ["100"]
@@ -232,7 +249,7 @@ def test_letters_that_nobody_takes_do_not_hold_up_the_others(tmp_path: Path) -> 
 
 
 def test_a_line_of_another_workload_is_not_mixed_up(tmp_path: Path) -> None:
-    """Lines are kept by variant, each with its own champion."""
+    """Lines are stored by variant, each with its own champion."""
 
     async def story(world: World) -> None:
         ours = at(Stage.COLLECTING).line

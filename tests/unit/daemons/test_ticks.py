@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from ringrift.blobs.folder import FolderBlobs
-from ringrift.cluster.activity import Activity
+from ringrift.cluster.activity import ActivityTracker
 from ringrift.cluster.leadership import Roles
 from ringrift.cluster.roster import NodeRecord
 from ringrift.daemons.beat import beat
 from ringrift.daemons.elect import elect
-from ringrift.daemons.gauge import gauge
+from ringrift.daemons.measure_queues import measure_queues
 from ringrift.daemons.replicate import replicate
 from ringrift.daemons.sweep import sweep
 from ringrift.events.data import Corrupted
@@ -22,7 +22,7 @@ from ringrift.jobs import STAGE, Sync
 from ringrift.kernel.errors import NotLeader
 from ringrift.kernel.settings import Replicas, StoreSettings
 from ringrift.pipeline.line import Stage
-from ringrift.store.ports import Wanted
+from ringrift.store.ports import JobRequest
 from ringrift.work.limits import READY_HARD, READY_SOFT
 from unit.pipeline.story import VARIANT, at
 from unit.supervision.watched import supervisor
@@ -32,9 +32,12 @@ from unit.work.world import World, play
 async def enqueue(world: World, count: int) -> None:
     """Let *count* more jobs wait."""
     async with world.store.begin() as tx:
-        await tx.enqueue([
-            Wanted(id=(id := world.ids.next()), kind="play", variant=VARIANT, key=id, body=b"{}") for _ in range(count)
-        ])  # fmt: skip
+        await tx.enqueue(
+            [
+                JobRequest(id=(id := world.ids.next()), kind="play", variant=VARIANT, key=id, body=b"{}")
+                for _ in range(count)
+            ]
+        )
 
 
 def test_a_beat_shows_that_the_node_lives(tmp_path: Path) -> None:
@@ -46,23 +49,27 @@ def test_a_beat_shows_that_the_node_lives(tmp_path: Path) -> None:
         for _ in range(3):
             world.clock.seconds += 5.0
             await beat(
-                roster=world.roster, record=record, clock=world.clock, activity=Activity("here"),
-                supervisor=supervisor(world), router=world.router,
-            )  # fmt: skip
-            [found] = await world.roster.everyone()
-            beats.append(found.beat)
+                roster=world.roster,
+                record=record,
+                clock=world.clock,
+                activity=ActivityTracker("here"),
+                supervisor=supervisor(world),
+                router=world.router,
+            )
+            [actual] = await world.roster.all_nodes()
+            beats.append(actual.beat)
 
         assert len(set(beats)) == 3
-        assert msgspec.structs.replace(found, beat=0) == record
+        assert msgspec.structs.replace(actual, beat=0) == record
 
     play(tmp_path, story)
 
 
-def test_an_election_takes_what_is_free(tmp_path: Path) -> None:
-    """The daemon is one look of the node's roles."""
+def test_an_election_acquires_free_roles(tmp_path: Path) -> None:
+    """One tick of the daemon is one election of the node's roles."""
 
     async def story(world: World) -> None:
-        roles = Roles("here", world.store, world.clock, ("fill",), 15.0, scribe=world.scribe)
+        roles = Roles("here", world.store, world.clock, ("fill",), 15.0, envelopes=world.envelopes)
 
         await elect(roles=roles)
 
@@ -71,15 +78,15 @@ def test_an_election_takes_what_is_free(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_pressure_is_told_only_when_it_changes(tmp_path: Path) -> None:
-    """A look at an unchanged level says nothing, also after a restart; each change of level says so once."""
+def test_pressure_is_published_only_when_it_changes(tmp_path: Path) -> None:
+    """An unchanged level publishes nothing, also after a restart; each change of level is published once."""
 
     async def story(world: World) -> None:
         roles = await world.roles()
 
         async def look() -> list[tuple[str, int]]:
-            await gauge(store=world.store, scribe=world.scribe, roles=roles)
-            return [(said.level, said.ready) for said in await world.told(PressureChanged)]
+            await measure_queues(store=world.store, envelopes=world.envelopes, roles=roles)
+            return [(event.level, event.ready) for event in await world.events(PressureChanged)]
 
         assert await look() == []
         await enqueue(world, READY_SOFT)
@@ -87,14 +94,14 @@ def test_pressure_is_told_only_when_it_changes(tmp_path: Path) -> None:
         await enqueue(world, 1)
         assert await look() == [("soft", READY_SOFT)]
         async with world.store.begin() as tx:
-            await tx.cancel("")
+            await tx.cancel([row.id for row in await tx.jobs(("ready",), READY_HARD)])
         assert (await look())[1:] == [("none", 0)]
-        assert (await world.told(PressureChanged))[0].limit == READY_HARD
+        assert (await world.events(PressureChanged))[0].limit == READY_HARD
 
     play(tmp_path, story)
 
 
-def test_a_gauge_whose_term_is_over_says_nothing(tmp_path: Path) -> None:
+def test_a_gauge_with_an_expired_term_publishes_nothing(tmp_path: Path) -> None:
     """Another node measures now."""
 
     async def story(world: World) -> None:
@@ -102,22 +109,26 @@ def test_a_gauge_whose_term_is_over_says_nothing(tmp_path: Path) -> None:
         await roles.resign()
 
         with pytest.raises(NotLeader):
-            await gauge(store=world.store, scribe=world.scribe, roles=roles)
+            await measure_queues(store=world.store, envelopes=world.envelopes, roles=roles)
 
     play(tmp_path, story)
 
 
 async def replicated(world: World, roles: Roles) -> list[Sync]:
-    """The copies that have been asked for after one more look of the daemon."""
+    """Return the enqueued copies after one more tick of the daemon."""
     await replicate(
-        store=world.store, roster=world.roster, roles=roles, replicas=Replicas(copies_min=2), ids=world.ids,
-        scribe=world.scribe, clock=world.clock,
-    )  # fmt: skip
+        store=world.store,
+        roster=world.roster,
+        roles=roles,
+        replicas=Replicas(copies_min=2),
+        envelopes=world.envelopes,
+        clock=world.clock,
+    )
     return [msgspec.json.decode(row.body, type=Sync) for row in await world.jobs("ready")]
 
 
-def test_what_has_too_few_copies_is_asked_for(tmp_path: Path) -> None:
-    """A champion with one copy gets a Sync from its holder; asked again while that is alive, it is the same one."""
+def test_missing_copies_are_enqueued(tmp_path: Path) -> None:
+    """A champion with one copy gets a Sync from its holder; while that is alive, another tick enqueues the same one."""
 
     async def story(world: World) -> None:
         line = at(Stage.COLLECTING, rounds=0).line
@@ -129,9 +140,9 @@ def test_what_has_too_few_copies_is_asked_for(tmp_path: Path) -> None:
 
         roles = await world.roles()
 
-        wanted = [Sync(variant=VARIANT, blob=line.champion, kind_of="model", source="a", priority=STAGE)]
-        assert await replicated(world, roles) == wanted
-        assert await replicated(world, roles) == wanted
+        expected = [Sync(variant=VARIANT, blob=line.champion, kind_of="model", source="a", priority=STAGE)]
+        assert await replicated(world, roles) == expected
+        assert await replicated(world, roles) == expected
 
     play(tmp_path, story)
 
@@ -139,10 +150,8 @@ def test_what_has_too_few_copies_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("holders", "present"), [(("a", "b"), ("a", "b", "c")), ((), ("a", "b")), (("a",), ("a",))], ids=str
 )
-def test_what_has_enough_copies_is_left_alone(
-    tmp_path: Path, holders: tuple[str, ...], present: tuple[str, ...]
-) -> None:
-    """Enough copies, no copy at all, or no second node to put one on: nothing is asked for."""
+def test_enough_copies_enqueue_nothing(tmp_path: Path, holders: tuple[str, ...], present: tuple[str, ...]) -> None:
+    """Enough copies, no copy at all, or no second node for one: nothing is enqueued."""
 
     async def story(world: World) -> None:
         line = at(Stage.COLLECTING, rounds=0).line
@@ -157,8 +166,8 @@ def test_what_has_enough_copies_is_left_alone(
     play(tmp_path, story)
 
 
-def test_a_copy_on_a_node_that_fell_silent_does_not_count(tmp_path: Path) -> None:
-    """When a machine is gone for good, what it held is copied again from those that are left."""
+def test_a_copy_on_a_silent_node_does_not_count(tmp_path: Path) -> None:
+    """When a machine is gone for good, its blobs are copied again from the remaining holders."""
 
     async def story(world: World) -> None:
         line = at(Stage.COLLECTING, rounds=0).line
@@ -173,15 +182,16 @@ def test_a_copy_on_a_node_that_fell_silent_does_not_count(tmp_path: Path) -> Non
         for node in ("b", "c"):
             await world.beat(node)
 
-        wanted = await replicated(world, roles)
+        expected = await replicated(world, roles)
 
-        assert [(sync.blob, sync.source) for sync in wanted] == [(line.champion, "b")]
+        assert [(sync.blob, sync.source) for sync in expected] == [(line.champion, "b")]
 
     play(tmp_path, story)
 
 
 def test_a_sweep_drops_old_events_and_corrupt_files(tmp_path: Path) -> None:
-    """The log keeps its last events; a file that does not hash to its name is set aside, struck off and told."""
+    """The log keeps its last events; a file that does not hash to its name is set aside, removed from the ledger and
+    published."""
 
     async def story(world: World) -> None:
         blobs = FolderBlobs(tmp_path / "blobs")
@@ -192,10 +202,10 @@ def test_a_sweep_drops_old_events_and_corrupt_files(tmp_path: Path) -> None:
         await world.router.publish_many([Left(node=str(number)) for number in range(150)])
         settings = StoreSettings(log_events_max=100)
 
-        await sweep(store=world.store, blobs=blobs, scribe=world.scribe, node_id="here", store_settings=settings)
+        await sweep(store=world.store, blobs=blobs, envelopes=world.envelopes, store_settings=settings)
 
-        assert [event.node for event in await world.told(Left)] == [str(number) for number in range(50, 150)]
-        assert await world.told(Corrupted) == [Corrupted(blob=bad, node="here")]
+        assert [event.node for event in await world.events(Left)] == [str(number) for number in range(50, 150)]
+        assert await world.events(Corrupted) == [Corrupted(blob=bad, node="here")]
         assert await blobs.names() == [good]
         assert await world.holders(good) == ["far", "here"]
         assert await world.holders(bad) == ["far"]
@@ -204,37 +214,41 @@ def test_a_sweep_drops_old_events_and_corrupt_files(tmp_path: Path) -> None:
 
 
 def test_a_sweep_drops_details_first(tmp_path: Path) -> None:
-    """Events that tell details have a shorter life than the story, and the last ones of them stay too."""
+    """Detail events have a shorter retention than the others, and the last ones of them stay too."""
 
     async def story(world: World) -> None:
-        said = [Enqueued(variant=VARIANT, kind="play", jobs=(str(number),)) for number in range(150)]
-        await world.router.publish_many([event for one in said for event in (one, Left(node=one.jobs[0]))])
+        enqueued = [Enqueued(variant=VARIANT, kind="play", jobs=(str(number),)) for number in range(150)]
+        await world.router.publish_many([event for detail in enqueued for event in (detail, Left(node=detail.jobs[0]))])
         settings = StoreSettings(log_events_max=250, detail_events_max=100)
 
         await sweep(
-            store=world.store, blobs=FolderBlobs(tmp_path / "blobs"), scribe=world.scribe, node_id="here",
+            store=world.store,
+            blobs=FolderBlobs(tmp_path / "blobs"),
+            envelopes=world.envelopes,
             store_settings=settings,
-        )  # fmt: skip
+        )
 
-        assert [event.jobs for event in await world.told(Enqueued)] == [(str(number),) for number in range(100, 150)]
-        assert [event.node for event in await world.told(Left)] == [str(number) for number in range(25, 150)]
+        assert [event.jobs for event in await world.events(Enqueued)] == [(str(number),) for number in range(100, 150)]
+        assert [event.node for event in await world.events(Left)] == [str(number) for number in range(25, 150)]
 
     play(tmp_path, story)
 
 
-def test_a_sweep_spares_what_a_reader_still_needs(tmp_path: Path) -> None:
-    """However old, an event stays until every durable reader has taken it in."""
+def test_a_sweep_spares_unread_events(tmp_path: Path) -> None:
+    """However old, an event stays until every durable reader has consumed it."""
 
     async def story(world: World) -> None:
         await world.router.publish_many([Left(node=str(number)) for number in range(150)])
         async with world.store.begin() as tx:
-            await tx.enrol("slow", 10)
+            await tx.register_reader("slow", 10)
 
         await sweep(
-            store=world.store, blobs=FolderBlobs(tmp_path / "blobs"), scribe=world.scribe, node_id="here",
+            store=world.store,
+            blobs=FolderBlobs(tmp_path / "blobs"),
+            envelopes=world.envelopes,
             store_settings=StoreSettings(log_events_max=100),
-        )  # fmt: skip
+        )
 
-        assert len(await world.told()) == 140
+        assert len(await world.events()) == 140
 
     play(tmp_path, story)

@@ -6,23 +6,23 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from ringrift.cli import quarantine as command
+from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cluster.roster import NodeRecord
 from ringrift.daemons.trust import trust
-from ringrift.evaluation.canary import Canaries
-from ringrift.evaluation.homogeneity import Tally
 from ringrift.events import node
 from ringrift.events.base import Event
-from ringrift.events.evaluation import BlocksPlayed, Played
+from ringrift.events.evaluation import Block, BlocksPlayed
 from ringrift.events.selfplay import BatchFinished
 from ringrift.events.work import Buried
-from ringrift.jobs import Match, Play
+from ringrift.jobs import Match, Play, Purpose
 from ringrift.kernel.errors import LeaseLost
-from ringrift.kernel.value import Value
-from ringrift.pipeline.trust import CANARIES, KIND, SETTLE_SECONDS, TALLY, Trust
-from ringrift.store.ports import Held, JobRow
-from ringrift.work import quarantine
+from ringrift.kernel.value import Value, changed
+from ringrift.pipeline.trust import CANARIES, SETTLE_SECONDS, TALLIES, TRUSTS
+from ringrift.store.ports import JobRow, Renewal
+from ringrift.store.records import Records
 from ringrift.work.desk import Done
+from ringrift.work.limits import QUARANTINES
+from unit.cli.command_output import ask
 from unit.work.world import World, play
 
 VARIANT = "hex8_2p"
@@ -30,47 +30,46 @@ V = TypeVar("V", bound=Value)
 WON, LOST = (1.0, 1.0), (0.0, 0.0)
 
 
-async def say(world: World, event: Event) -> None:
-    """Let the reaction take in *event*, on the leader ``a``."""
+async def react(world: World, event: Event) -> None:
+    """Let the reaction handle *event*, on the leader ``a``."""
     async with world.store.begin() as tx:
-        await trust(
-            event, world.envelope(event), tx, node_id="a", ids=world.ids, scribe=world.scribe, desk=world.desk("a")
-        )
+        leader = EnvelopeFactory("a", world.clock, world.ids)
+        await trust(event, world.envelope(event), tx, envelopes=leader, desk=world.desk("a"))
 
 
 async def join(world: World, *names: str, profile: str = "full") -> None:
     """Let these nodes be here."""
     for name in names:
-        await world.roster.say(NodeRecord(id=name, profile=profile, address="", beat=1))
+        await world.roster.put(NodeRecord(id=name, profile=profile, address="", beat=1))
 
 
-async def recorded(world: World, kind: str, id: str, type: type[V]) -> V | None:
-    """What is written down."""
+async def recorded(world: World, records: Records[V], id: str) -> V | None:
+    """Return the stored state."""
     async with world.store.read() as view:
-        body = (await view.get(kind, [id])).get(id)
-    return None if body is None else msgspec.json.decode(body, type=type)
+        return await records.get(view, id)
 
 
 async def shut(world: World) -> list[str]:
-    """Who is quarantined."""
+    """Return the quarantined nodes."""
     async with world.store.read() as view:
-        return sorted(await quarantine.everyone(view))
+        return sorted(await QUARANTINES.scan(view))
 
 
 async def canary(world: World, name: str, scores: tuple[float, ...]) -> None:
     """Let *name* play enough for a canary, and report it with *scores*."""
-    await say(world, batch(name, 40))
+    await react(world, batch(name, 40))
     [job] = [row for row in await canaries(world, "ready") if row.node == name]
-    asked = msgspec.json.decode(job.body, type=Match)
+    request = msgspec.json.decode(job.body, type=Match)
     [lease] = await world.desk(name).claim({"match"}, 1)
-    await world.desk(name).finish([Done(held=Held(job=lease.job, fence=lease.fence))])
-    blocks = tuple(Played(number=asked.first + number, scores=scores) for number in range(asked.count))
-    await say(world, node.CanaryPlayed(variant=VARIANT, seed=asked.seed, blocks=blocks, node=name))
+    await world.desk(name).finish([Done(lease=Renewal(job=lease.job, fence=lease.fence))])
+    blocks = tuple(Block(number=request.first + number, scores=scores) for number in range(request.count))
+    await react(world, node.CanaryPlayed(variant=VARIANT, seed=request.seed, blocks=blocks, node=name))
 
 
 async def canaries(world: World, *states: str) -> list[JobRow]:
     """The canary jobs there are."""
-    return [row for row in await world.jobs(*states) if row.key.startswith("canary:")]
+    rows = [row for row in await world.jobs(*states) if row.kind == Match.kind()]
+    return [row for row in rows if msgspec.json.decode(row.body, type=Match).is_canary]
 
 
 def batch(name: str, games: int) -> BatchFinished:
@@ -79,7 +78,7 @@ def batch(name: str, games: int) -> BatchFinished:
 
 
 def test_among_three_the_majority_decides(tmp_path: Path) -> None:
-    """A leader that is wrong is quarantined like anybody else, with its verdict, and said to be."""
+    """A leader that is wrong is quarantined like any other node, with its verdict, and an event."""
 
     async def story(world: World) -> None:
         await join(world, "a", "b", "c")
@@ -87,21 +86,21 @@ def test_among_three_the_majority_decides(tmp_path: Path) -> None:
             await canary(world, name, scores)
 
         assert await shut(world) == ["a"]
-        [said] = await world.told(node.Quarantined)
-        assert isinstance(said, node.Quarantined)
-        assert said.node == "a"
+        [output] = await world.events(node.Quarantined)
+        assert isinstance(output, node.Quarantined)
+        assert output.node == "a"
 
     play(tmp_path, story)
 
 
 @pytest.mark.parametrize("away", ["gone", "coordinator"])
-def test_of_two_that_play_the_leader_is_trusted(tmp_path: Path, away: str) -> None:
+def test_with_two_players_the_leader_is_trusted(tmp_path: Path, away: str) -> None:
     """A third that has left or plays no matches makes no majority."""
 
     async def story(world: World) -> None:
         await join(world, "a", "b")
         third = NodeRecord(id="c", profile="coordinator" if away == "coordinator" else "full", address="", beat=1)
-        await world.roster.say(msgspec.structs.replace(third, gone=away == "gone"))
+        await world.roster.put(msgspec.structs.replace(third, gone=away == "gone"))
         await canary(world, "b", LOST)
         await canary(world, "a", WON)
 
@@ -110,12 +109,12 @@ def test_of_two_that_play_the_leader_is_trusted(tmp_path: Path, away: str) -> No
     play(tmp_path, story)
 
 
-def test_while_nodes_are_joining_nobody_is_trusted_alone(tmp_path: Path) -> None:
-    """A leader that is wrong must not convict the first who come; when no more come, its word is the truth."""
+def test_while_nodes_are_joining_no_node_is_trusted_alone(tmp_path: Path) -> None:
+    """A leader that is wrong must not convict the first to join; when no more come, its reports are the truth."""
 
     async def story(world: World) -> None:
         await join(world, "a", "b")
-        await say(world, node.Joined(node="b", profile="full"))
+        await react(world, node.Joined(node="b", profile="full"))
         await canary(world, "b", LOST)
         await canary(world, "a", WON)
         assert await shut(world) == []
@@ -129,8 +128,8 @@ def test_while_nodes_are_joining_nobody_is_trusted_alone(tmp_path: Path) -> None
     play(tmp_path, story)
 
 
-def test_a_leader_that_plays_nothing_is_no_truth(tmp_path: Path) -> None:
-    """Of two others that differ nobody can say which is wrong."""
+def test_a_leader_that_plays_nothing_is_not_trusted(tmp_path: Path) -> None:
+    """If two others differ, it is unknown which is wrong."""
 
     async def story(world: World) -> None:
         await join(world, "a", profile="coordinator")
@@ -143,40 +142,41 @@ def test_a_leader_that_plays_nothing_is_no_truth(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_what_a_quarantined_node_has_under_way_is_taken_away(tmp_path: Path) -> None:
-    """Its games are ready for others without having cost a try, its canaries are cancelled, its result is refused."""
+def test_the_jobs_of_a_quarantined_node_are_revoked(tmp_path: Path) -> None:
+    """Its games are ready for others without having cost an attempt, its canaries are cancelled, its result is
+    refused."""
 
     async def story(world: World) -> None:
         await join(world, "b")
-        await say(world, batch("b", 100))
+        await react(world, batch("b", 100))
         [lease] = await world.claim(Play(variant=VARIANT, model="m", games=1, seed=5), node="b")
-        await command.add(world.store, "b", "why not", "here", 5.0)
-        [said] = await world.told(node.Quarantined)
-        assert isinstance(said, node.Quarantined)
+        await ask(world.store, "quarantine", "add", "b")
+        [output] = await world.events(node.Quarantined)
+        assert isinstance(output, node.Quarantined)
 
-        await say(world, said)
+        await react(world, output)
 
         [job] = await world.jobs("ready")
         assert (job.kind, job.attempts, job.error) == ("play", 0, "node b is quarantined")
         assert [row.state for row in await canaries(world)] == ["cancelled"]
         with pytest.raises(LeaseLost):
-            await world.desk("b").finish([Done(held=Held(job=lease.job, fence=lease.fence))])
+            await world.desk("b").finish([Done(lease=Renewal(job=lease.job, fence=lease.fence))])
 
     play(tmp_path, story)
 
 
-def test_its_blocks_leave_every_tally(tmp_path: Path) -> None:
-    """Also where a person and no residual has found it."""
+def test_the_blocks_of_a_quarantined_node_leave_every_tally(tmp_path: Path) -> None:
+    """This holds also for a quarantine by an operator."""
 
     async def story(world: World) -> None:
         await join(world, "a", "b")
         for name in "ab":
-            played = (Played(number=0, scores=WON),)
-            await say(world, BlocksPlayed(variant=VARIANT, candidate="c", champion="m", blocks=played, node=name))
-        await command.add(world.store, "b", "why not", "here", 5.0)
-        await say(world, node.Quarantined(node="b", reason="why not"))
+            played = (Block(number=0, scores=WON),)
+            await react(world, BlocksPlayed(variant=VARIANT, candidate="c", champion="m", blocks=played, node=name))
+        await ask(world.store, "quarantine", "add", "b")
+        await react(world, node.Quarantined(node="b", reason="why not"))
 
-        tally = await recorded(world, TALLY, f"{VARIANT}:c:m:", Tally)
+        tally = await recorded(world, TALLIES, f"{VARIANT}:c:m:")
         assert tally is not None
         assert list(tally.nodes) == ["a"]
 
@@ -184,7 +184,7 @@ def test_its_blocks_leave_every_tally(tmp_path: Path) -> None:
 
 
 def test_a_released_node_starts_anew(tmp_path: Path) -> None:
-    """Its games and its words on canaries are forgotten, so that an old lie does not convict it again."""
+    """Its games and its canary reports are dropped, so that an old lie does not convict it again."""
 
     async def story(world: World) -> None:
         await join(world, "a", "b", "c")
@@ -192,27 +192,27 @@ def test_a_released_node_starts_anew(tmp_path: Path) -> None:
             await canary(world, name, scores)
         assert await shut(world) == ["b"]
 
-        await command.release(world.store, "b", "here")
-        await say(world, node.Released(node="b", by="here"))
+        await ask(world.store, "quarantine", "release", "b")
+        await react(world, node.Released(node="b", by="here"))
 
-        known = await recorded(world, CANARIES, VARIANT, Canaries)
-        assert known is not None
-        assert sorted(known.words[0]) == ["a", "c"]
-        assert await recorded(world, KIND, "b", Trust) is None
+        canaries_of = await recorded(world, CANARIES, VARIANT)
+        assert canaries_of is not None
+        assert sorted(canaries_of.reports[0]) == ["a", "c"]
+        assert await recorded(world, TRUSTS, "b") is None
         await canary(world, "b", WON)
         assert await shut(world) == []
 
     play(tmp_path, story)
 
 
-def test_a_quarantine_that_is_over_takes_nothing(tmp_path: Path) -> None:
-    """Released before anybody has read of it, a node keeps what it does."""
+def test_an_ended_quarantine_revokes_nothing(tmp_path: Path) -> None:
+    """Released before the event is consumed, a node keeps its jobs."""
 
     async def story(world: World) -> None:
         await join(world, "b")
         await world.claim(Play(variant=VARIANT, model="m", games=1, seed=5), node="b")
 
-        await say(world, node.Quarantined(node="b", reason="long ago"))
+        await react(world, node.Quarantined(node="b", reason="long ago"))
 
         assert len(await world.jobs("claimed")) == 1
 
@@ -220,35 +220,36 @@ def test_a_quarantine_that_is_over_takes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("event", [node.Left(node="b"), node.Lost(node="b", seconds=15.0)])
-def test_nobody_waits_for_the_canaries_of_a_node_that_is_gone(tmp_path: Path, event: Event) -> None:
-    """They are cancelled, and asked for again when it is back."""
+def test_canaries_of_a_lost_node_are_cancelled(tmp_path: Path, event: Event) -> None:
+    """They are cancelled, and enqueued again when it is back."""
 
     async def story(world: World) -> None:
-        await say(world, batch("b", 100))
-        await say(world, event)
+        await react(world, batch("b", 100))
+        await react(world, event)
         assert [row.state for row in await canaries(world)] == ["cancelled"]
 
-        await say(world, batch("b", 1000))
+        await react(world, batch("b", 1000))
 
         assert len(await canaries(world, "ready")) == 1
 
     play(tmp_path, story)
 
 
-def test_a_workload_without_such_players_is_asked_once(tmp_path: Path) -> None:
-    """What was refused is written down for all nodes; other jobs that are given up mean nothing here."""
+def test_a_workload_without_such_players_gets_one_canary(tmp_path: Path) -> None:
+    """The refusal is stored for all nodes; other buried jobs mean nothing here."""
 
     async def story(world: World) -> None:
-        await say(world, batch("b", 100))
+        await react(world, batch("b", 100))
         [job] = await canaries(world)
-        for key in ("match:hex8_2p:c:0", job.key):
-            await say(world, Buried(variant=VARIANT, job="j", kind="match", key=key, attempts=1, error="unknown"))
+        buried = Buried(variant=VARIANT, job="j", kind="match", key=job.key, attempts=1, error="unknown")
+        for purpose in (Purpose.PROMOTION, Purpose.CANARY):
+            await react(world, changed(buried, purpose=purpose, target=job.node or ""))
 
-        await say(world, batch("c", 1000))
+        await react(world, batch("c", 1000))
 
-        known = await recorded(world, CANARIES, VARIANT, Canaries)
-        assert known is not None
-        assert known.refused
+        canaries_of = await recorded(world, CANARIES, VARIANT)
+        assert canaries_of is not None
+        assert canaries_of.refused
         assert len(await canaries(world)) == 1
 
     play(tmp_path, story)

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringrift.evaluation.blocks import means, merged, prefix
-from ringrift.events.evaluation import Played
+from ringrift.evaluation.blocks import means, merge, prefix
+from ringrift.events.evaluation import Block
 
 
-def block(number: int, *scores: float) -> Played:
+def block(number: int, *scores: float) -> Block:
     """One block."""
-    return Played(number=number, scores=scores or (1.0, 0.0))
+    return Block(number=number, scores=scores or (1.0, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -25,38 +25,38 @@ def test_the_prefix_ends_at_the_first_hole(numbers: tuple[int, ...], length: int
 
 
 def test_merging_sorts_by_number() -> None:
-    """Results arrive in any order and are kept in the order in which they were asked for."""
-    assert merged([block(4), block(5)], [block(9), block(2)]) == (block(2), block(4), block(5), block(9))
+    """Results arrive in any order and are stored in the order of their dispatch."""
+    assert merge([block(4), block(5)], [block(9), block(2)]) == (block(2), block(4), block(5), block(9))
 
 
 def test_the_first_result_of_a_block_stands() -> None:
     """A block that was played twice counts as it was played first, not as it came out better."""
-    known = merged((), [block(0, 0.0, 0.0)])
+    first = merge((), [block(0, 0.0, 0.0)])
 
-    assert merged(known, [block(0, 1.0, 1.0), block(1)]) == (block(0, 0.0, 0.0), block(1))
+    assert merge(first, [block(0, 1.0, 1.0), block(1)]) == (block(0, 0.0, 0.0), block(1))
 
 
 def test_the_first_of_two_results_in_one_message_stands() -> None:
-    """The rule holds inside one message too: nobody can choose by sending both."""
-    assert merged((), [block(0, 0.0, 0.0), block(0, 1.0, 1.0)]) == (block(0, 0.0, 0.0),)
+    """The rule holds inside one message too: sending both gives no choice."""
+    assert merge((), [block(0, 0.0, 0.0), block(0, 1.0, 1.0)]) == (block(0, 0.0, 0.0),)
 
 
 @settings(max_examples=30)
 @given(st.permutations(range(12)), st.data())
 def test_the_order_of_arrival_does_not_matter(order: list[int], data: st.DataObject) -> None:
-    """However twelve blocks are cut into messages and mixed, the same twelve are known in the end."""
+    """For every split of twelve blocks into messages, in any order, the same twelve are stored in the end."""
     blocks = [block(number, number / 12, 0.0) for number in order]
-    known: tuple[Played, ...] = ()
+    state: tuple[Block, ...] = ()
 
     while blocks:
         size = data.draw(st.integers(min_value=1, max_value=len(blocks)))
-        known, blocks = merged(known, blocks[:size]), blocks[size:]
+        state, blocks = merge(state, blocks[:size]), blocks[size:]
 
-    assert known == prefix(known)
-    assert [one.number for one in known] == list(range(12))
-    assert [one.scores[0] for one in known] == [number / 12 for number in range(12)]
+    assert state == prefix(state)
+    assert [block.number for block in state] == list(range(12))
+    assert [block.scores[0] for block in state] == [number / 12 for number in range(12)]
 
 
 def test_a_block_counts_as_its_mean() -> None:
-    """One opening is one observation, however many seats it was played from."""
+    """One opening is one observation, for any number of seats."""
     assert means([block(0, 1.0, 0.0), block(1, 1.0, 0.5, 0.0), block(2, 0.0)]) == [0.5, 0.5, 0.0]

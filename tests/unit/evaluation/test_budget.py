@@ -6,16 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringrift.evaluation.budget import (
-    ALPHA_MIN,
-    PURSES,
+    _ALPHA_MIN,
+    _PURSES,
     Account,
+    _level,
+    _stricter,
     begin,
-    expected_false,
     expected_share,
-    level,
-    opened,
+    open_account,
     settle,
-    stricter,
 )
 from ringrift.evaluation.gate import bounds
 from ringrift.kernel.settings import Budget, Gate
@@ -24,14 +23,14 @@ BUDGET, GATE = Budget(), Gate()
 
 
 def after(story: str, budget: Budget = BUDGET) -> Account:
-    """The account after a story: b = a test begins, r = one is rejected, p = one is promoted."""
-    account = opened(budget)
+    """Return the account after a history: b = a test begins, r = one is rejected, p = one is promoted."""
+    account = open_account(budget)
     for step in story:
         account = begin(account, GATE)[0] if step == "b" else settle(account, budget, promoted=step == "p")
     return account
 
 
-# What a story does: begin, or settle with this outcome if anything is open.
+# The steps of a history: begin, or settle with this outcome if anything is open.
 STEPS = st.lists(st.sampled_from("bbbrrp"), max_size=200)
 
 
@@ -48,27 +47,26 @@ def possible(steps: list[str]) -> str:
 @settings(max_examples=100)
 @given(STEPS, st.sampled_from([0.02, 0.1, 0.5]))
 def test_the_alphas_never_exceed_the_share_of_the_promotions(steps: list[str], share: float) -> None:
-    """However tests overlap and end, what all have spent is at most the share times the promotions that settled."""
+    """However tests overlap and end, the total spent is at most the share times the settled promotions."""
     account = after(possible(steps), Budget(share=share))
 
-    assert account.spent <= share * max(account.promoted, 1) + ALPHA_MIN * account.begun + 1e-12
-    assert expected_false(account) == account.spent
+    assert account.spent <= share * max(account.promoted, 1) + _ALPHA_MIN * account.begun + 1e-12
 
 
 @settings(max_examples=100)
 @given(STEPS)
 def test_nothing_is_lost_between_the_purses(steps: list[str]) -> None:
-    """What was spent and what is left are together what was earned."""
+    """The sum of spent and left equals the earned."""
     account = after(possible(steps))
 
     earned = BUDGET.share * account.promoted if account.promoted else BUDGET.share * BUDGET.start
-    assert sum(account.purses) + account.spent == pytest.approx(earned, abs=ALPHA_MIN * account.begun + 1e-12)
+    assert sum(account.purses) + account.spent == pytest.approx(earned, abs=_ALPHA_MIN * account.begun + 1e-12)
 
 
 @settings(max_examples=50)
 @given(STEPS, st.integers(0, 199))
 def test_one_more_promotion_never_lowers_a_level(steps: list[str], place: int) -> None:
-    """What FDR control rests on: had a rejected candidate been promoted, every later test would get as much or more."""
+    """FDR control rests on this: had a rejected candidate been promoted, every later test would get as much or more."""
     story = possible(steps)
     if "r" not in story[place:]:
         return
@@ -76,15 +74,15 @@ def test_one_more_promotion_never_lowers_a_level(steps: list[str], place: int) -
     other = story[:turned] + "p" + story[turned + 1 :]
 
     for end in range(turned + 1, len(story) + 1):
-        assert level(after(other[:end]), GATE) >= level(after(story[:end]), GATE) - 1e-15
+        assert _level(after(other[:end]), GATE) >= _level(after(story[:end]), GATE) - 1e-15
 
 
-def test_what_has_not_settled_does_not_count() -> None:
+def test_an_unsettled_test_does_not_count() -> None:
     """A test that is still running has paid and earned nothing: only settled promotions raise the next level."""
     running = after("bb")
 
-    assert level(settle(running, BUDGET, promoted=True), GATE) > level(running, GATE)
-    assert level(running, GATE) < level(after("b"), GATE) < level(after(""), GATE)
+    assert _level(settle(running, BUDGET, promoted=True), GATE) > _level(running, GATE)
+    assert _level(running, GATE) < _level(after("b"), GATE) < _level(after(""), GATE)
 
 
 def test_the_order_in_which_tests_settle_does_not_matter() -> None:
@@ -96,49 +94,49 @@ def test_in_vain_levels_fall_but_do_not_vanish() -> None:
     """After a thousand rejections a test still gets more than the least, and after a promotion plenty again."""
     account = after("br" * 1000)
 
-    assert ALPHA_MIN < level(account, GATE) < 1e-4
-    assert level(settle(begin(account, GATE)[0], BUDGET, promoted=True), GATE) > 1e-3
+    assert _ALPHA_MIN < _level(account, GATE) < 1e-4
+    assert _level(settle(begin(account, GATE)[0], BUDGET, promoted=True), GATE) > 1e-3
 
 
 def test_a_test_never_gets_more_than_its_gate_states() -> None:
-    """A run that promotes nearly everyone saves what it does not need."""
+    """A run that promotes nearly every candidate saves its surplus."""
     account = after("bp" * 200)
 
-    assert level(account, GATE) == GATE.alpha
+    assert _level(account, GATE) == GATE.alpha
     assert account.spent == pytest.approx(200 * GATE.alpha, rel=0.1)
     assert sum(account.purses) == pytest.approx(200 * (BUDGET.share - GATE.alpha), rel=0.1)
 
 
 def test_a_stricter_gate_gets_the_blocks_that_it_needs() -> None:
     """The cap grows as the upper bound does, everything else stays; the gate's own alpha changes nothing."""
-    strict = stricter(GATE, 0.001)
+    strict = _stricter(GATE, 0.001)
 
     assert strict.alpha == 0.001
     assert strict.blocks_max / GATE.blocks_max == pytest.approx(bounds(strict)[1] / bounds(GATE)[1], rel=0.01)
     assert msgspec.structs.replace(strict, alpha=GATE.alpha, blocks_max=GATE.blocks_max) == GATE
-    assert stricter(GATE, GATE.alpha) == GATE
+    assert _stricter(GATE, GATE.alpha) == GATE
 
 
-def test_a_cap_has_an_end() -> None:
-    """A gate that may take the most blocks of all gets no more, however strict."""
-    assert stricter(Gate(blocks_max=100_000), ALPHA_MIN).blocks_max == 100_000
+def test_a_cap_is_bounded() -> None:
+    """A gate at the largest number of blocks gets no more, however strict."""
+    assert _stricter(Gate(blocks_max=100_000), _ALPHA_MIN).blocks_max == 100_000
 
 
 def test_a_gate_that_hardly_tests_gets_a_budget_too() -> None:
     """With even odds both bounds of the gate itself lie at 0; the test that pays is a real one."""
-    _, gate = begin(opened(BUDGET), Gate(alpha=0.5, beta=0.5))
+    _, gate = begin(open_account(BUDGET), Gate(alpha=0.5, beta=0.5))
 
     assert gate.alpha < 0.1
     assert Gate().blocks_max < gate.blocks_max < 10 * Gate().blocks_max
 
 
-def test_begin_hands_out_what_it_has_paid() -> None:
-    """The alpha of the test's own gate is what the account has spent on it."""
+def test_begin_returns_the_alpha_it_has_spent() -> None:
+    """The alpha of the test's own gate is the amount that the account has spent on it."""
     account = after("brbr")
 
     paid, gate = begin(account, GATE)
 
-    assert gate.alpha == level(account, GATE)
+    assert gate.alpha == _level(account, GATE)
     assert paid.spent - account.spent == pytest.approx(gate.alpha)
     assert paid.begun == account.begun + 1
 
@@ -147,13 +145,13 @@ def test_the_account_stays_small_and_comes_back_from_json() -> None:
     """Ten thousand tests later it has as many purses as before, and survives being stored."""
     account = after("bpbrbr" * 3000)
 
-    assert len(account.purses) == PURSES
+    assert len(account.purses) == _PURSES
     assert msgspec.json.decode(msgspec.json.encode(account), type=Account) == account
     assert len(msgspec.json.encode(account)) < 600
 
 
-def test_the_share_is_shown_as_people_read_it() -> None:
-    """Promotions and what is expected to be false of them, and never more than all."""
+def test_the_share_is_formatted_for_people() -> None:
+    """It shows the promotions and the expected number of false ones, never more than all."""
     account = after("bp" * 10 + "br" * 10)
 
     assert expected_share(account) == pytest.approx(account.spent / 10)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringrift.evaluation.blocks import Block, means, merged, prefix
-from ringrift.evaluation.gate import DRAWN_SHARE_MAX, ELO_MAX, OVERSHOOT, Outcome, bounds, elo, expected, judge
+from ringrift.evaluation.blocks import means, merge, prefix
+from ringrift.evaluation.gate import _DRAWN_SHARE_MAX, _ELO_MAX, _OVERSHOOT, Outcome, bounds, elo, expected, judge
+from ringrift.events.evaluation import Block
 from ringrift.kernel.settings import Gate
 
 GATE = Gate()
@@ -74,7 +75,7 @@ def test_nothing_is_decided_before_the_fewest_blocks(players: int) -> None:
     assert judge([0.0] * GATE.blocks_min, players, GATE).decided is False
 
 
-def test_without_a_block_nothing_is_said() -> None:
+def test_an_empty_match_is_undecided() -> None:
     """An empty match is undecided, with a ratio of 0."""
     outcome = judge([], 2, GATE)
 
@@ -83,7 +84,7 @@ def test_without_a_block_nothing_is_said() -> None:
 
 
 def test_undecided_at_the_cap_is_a_rejection() -> None:
-    """A candidate that cannot be told from the champion within the most blocks is rejected, and the rule says so."""
+    """A candidate that does not differ from the champion within the most blocks is rejected, and the rule is named."""
     gate = Gate(elo_0=0, elo_1=35, blocks_min=16, blocks_max=20)
     even = [0.5, 0.75, 0.25, 0.5] * 5
 
@@ -109,49 +110,49 @@ def test_an_outcome_shows_what_it_rests_on() -> None:
 @settings(max_examples=30)
 @given(PLAYERS, st.integers(0, 10**6), st.sampled_from([-60.0, 0.0, 35.0, 100.0]))
 def test_a_longer_match_never_changes_a_decision(players: int, seed: int, elo: float) -> None:
-    """Once a prefix has decided, every longer list of blocks says exactly the same, to the last digit."""
+    """Once a prefix has decided, every longer list of blocks gives exactly the same, to the last digit."""
     gate = Gate(blocks_min=4, blocks_max=60)
     scores = match(elo, players, f"longer/{seed}", 80)
 
-    said: Outcome | None = None
+    event: Outcome | None = None
     for length in range(0, 81, 4):
         outcome = judge(scores[:length], players, gate)
-        assert said is None or outcome == said
+        assert event is None or outcome == event
         if outcome.decided is not None:
-            said = outcome
+            event = outcome
 
-    assert said is not None
+    assert event is not None
 
 
 @settings(max_examples=30)
 @given(PLAYERS, st.permutations(range(40)), st.integers(0, 10**6))
 def test_the_order_of_arrival_never_changes_the_outcome(players: int, order: list[int], seed: int) -> None:
-    """Fast wins cannot decide: whatever order results arrive in, only the completed prefix is judged.
+    """Fast wins cannot decide: in any order of arrival, only the completed prefix is judged.
 
     A decision on the way is the decision in the end, and in the end the outcome is that of the dispatch order.
     """
     gate = Gate(blocks_min=4, blocks_max=40)
     scores = match(60.0, players, f"order/{seed}", 40)
     blocks = [Block(number=number, scores=(scores[number],)) for number in order]
-    wanted = judge(scores, players, gate)
+    target = judge(scores, players, gate)
 
-    known: tuple[Block, ...] = ()
+    state: tuple[Block, ...] = ()
     for start in range(0, 40, 5):
-        known = merged(known, blocks[start : start + 5])
-        outcome = judge(means(prefix(known)), players, gate)
-        assert outcome.decided is None or outcome == wanted
+        state = merge(state, blocks[start : start + 5])
+        outcome = judge(means(prefix(state)), players, gate)
+        assert outcome.decided is None or outcome == target
 
-    assert outcome == wanted
+    assert outcome == target
 
 
-def test_what_lies_behind_the_decision_is_not_looked_at() -> None:
-    """A match that is still being played is judged as far as it has come: nothing behind the decision is asked for."""
-    given = iter([1.0, 0.5] * GATE.blocks_max)
+def test_blocks_after_the_decision_are_not_read() -> None:
+    """A match that is still being played is judged as far as it has come: nothing after the decision is read."""
+    inputs = iter([1.0, 0.5] * GATE.blocks_max)
 
-    outcome = judge(given, 2, GATE)
+    outcome = judge(inputs, 2, GATE)
 
     assert outcome.decided is True
-    assert len(list(given)) == 2 * GATE.blocks_max - outcome.blocks
+    assert len(list(inputs)) == 2 * GATE.blocks_max - outcome.blocks
 
 
 def test_the_bounds_are_drawn_in_by_the_overshoot() -> None:
@@ -160,7 +161,7 @@ def test_the_bounds_are_drawn_in_by_the_overshoot() -> None:
 
     outcome = judge(even, 2, GATE)
 
-    drawn = OVERSHOOT * (expected(35, 2) - 0.5) / math.sqrt(1 / 8)
+    drawn = _OVERSHOOT * (expected(35, 2) - 0.5) / math.sqrt(1 / 8)
     assert outcome.upper == pytest.approx(bounds(GATE)[1] - drawn)
     assert outcome.lower == pytest.approx(bounds(GATE)[0] + drawn)
 
@@ -171,11 +172,11 @@ def test_large_steps_draw_the_bounds_in_no_further_than_half() -> None:
 
     outcome = judge([0.5] * 100, 2, gate)
 
-    assert (outcome.lower, outcome.upper) == pytest.approx([DRAWN_SHARE_MAX * bound for bound in bounds(gate)])
+    assert (outcome.lower, outcome.upper) == pytest.approx([_DRAWN_SHARE_MAX * bound for bound in bounds(gate)])
 
 
 def test_equal_results_are_not_certainty() -> None:
-    """Sixteen blocks of 11 : 9 promote nobody, though they do not differ at all."""
+    """Sixteen blocks of 11 : 9 do not promote, though they do not differ at all."""
     outcome = judge([0.55] * 16, 4, GATE, ranked=True)
 
     assert outcome.decided is None
@@ -185,24 +186,24 @@ def test_equal_results_are_not_certainty() -> None:
 # With SPRT(0, 35), α = β = 5 % and the default cap; the seeds are fixed, so the shares are too.
 @pytest.mark.parametrize("players", [2, 3, 4])
 def test_a_much_stronger_candidate_is_nearly_always_promoted(players: int) -> None:
-    """Of three hundred matches at +100 Elo at least ninety-five in a hundred promote."""
+    """At least ninety-five percent of three hundred matches at +100 Elo promote."""
     assert promoted(100.0, players, matches=300) >= 0.95
 
 
 @pytest.mark.parametrize("players", [2, 3])
 def test_a_weaker_candidate_is_never_promoted(players: int) -> None:
-    """Of two hundred matches at -60 Elo none promotes."""
+    """None of two hundred matches at -60 Elo promotes."""
     assert promoted(-60.0, players, matches=200) == 0.0
 
 
 @pytest.mark.parametrize("players", [2, 3, 4])
 @pytest.mark.parametrize("strength", [-200.0, 0.0, 35.0, 400.0])
-def test_elo_is_what_the_expected_score_undoes(players: int, strength: float) -> None:
-    """The score that a difference lets expect says that difference, at every number of players."""
+def test_elo_inverts_the_expected_score(players: int, strength: float) -> None:
+    """The expected score of a difference gives that difference, at every number of players."""
     assert elo(expected(strength, players), players) == pytest.approx(strength)
 
 
-@pytest.mark.parametrize(("score", "said"), [(0.0, -ELO_MAX), (1.0, ELO_MAX), (0.999999, ELO_MAX)])
-def test_elo_has_an_end(score: float, said: float) -> None:
-    """A score of 0 or 1 says only that it is a lot."""
-    assert elo(score, 2) == said
+@pytest.mark.parametrize(("score", "difference"), [(0.0, -_ELO_MAX), (1.0, _ELO_MAX), (0.999999, _ELO_MAX)])
+def test_elo_is_bounded(score: float, difference: float) -> None:
+    """A score of 0 or 1 gives the largest difference."""
+    assert elo(score, 2) == difference

@@ -1,4 +1,4 @@
-"""Bounds hold as often as they say, also where blocks are few, equal or lopsided."""
+"""Bounds hold at their stated rate, also where blocks are few, equal or lopsided."""
 
 import math
 from collections.abc import Callable
@@ -7,18 +7,18 @@ from random import Random
 import pytest
 
 from ringrift.evaluation.gate import elo
-from ringrift.evaluation.interval import BLOCKS_MIN, PRIOR_BLOCKS, in_elo, of_score, quantile, summed
+from ringrift.evaluation.interval import _BLOCKS_MIN, PRIOR_BLOCKS, in_elo, of_score, quantile, summed
 
 RUNS = 1500
 
 
 @pytest.mark.parametrize(
-    ("confidence", "freedom", "known"),
+    ("confidence", "freedom", "state"),
     [(0.95, 7, 2.3646), (0.99, 7, 3.4995), (0.95, 15, 2.1314), (0.99, 30, 2.75), (0.99, 127, 2.6148)],
 )
-def test_quantiles_are_those_of_the_tables(confidence: float, freedom: int, known: float) -> None:
+def test_quantiles_are_those_of_the_tables(confidence: float, freedom: int, state: float) -> None:
     """Student's t, two-sided, to within half a percent where it is used."""
-    assert quantile(confidence, freedom) == pytest.approx(known, rel=5e-3)
+    assert quantile(confidence, freedom) == pytest.approx(state, rel=5e-3)
 
 
 def pairs(chance: float, tied: float) -> Callable[[Random], float]:
@@ -55,9 +55,9 @@ def test_games_of_a_block_hang_together() -> None:
 
 
 def width(means: list[float], players: int = 2) -> float:
-    """How wide the interval of 99 % is."""
-    found = of_score(means, players, 0.99)
-    return found.upper - found.lower
+    """Return the width of the 99 % interval."""
+    actual = of_score(means, players, 0.99)
+    return actual.upper - actual.lower
 
 
 @pytest.mark.parametrize("players", [2, 3, 4])
@@ -70,21 +70,21 @@ def test_equal_results_are_not_certainty(players: int) -> None:
     assert few.lower < many.lower < centre
 
 
-@pytest.mark.parametrize("count", range(BLOCKS_MIN))
+@pytest.mark.parametrize("count", range(_BLOCKS_MIN))
 def test_few_blocks_claim_nothing(count: int) -> None:
-    """Whatever they are."""
-    found = of_score([1.0] * count, 2, 0.95)
+    """The interval is the widest for any values."""
+    actual = of_score([1.0] * count, 2, 0.95)
 
-    assert (found.lower, found.upper) == (0.0, 1.0)
+    assert (actual.lower, actual.upper) == (0.0, 1.0)
 
 
 def test_an_interval_in_elo_is_the_elo_of_its_bounds() -> None:
     """On the scale of the number of players, with 0 at an equal share."""
     score = of_score([1 / 3, 2 / 3, 1 / 3, 1.0] * 16, 3, 0.95)
 
-    found = in_elo(score, 3)
+    actual = in_elo(score, 3)
 
-    assert (found.lower, found.value, found.upper) == (elo(score.lower, 3), elo(score.value, 3), elo(score.upper, 3))
+    assert (actual.lower, actual.value, actual.upper) == (elo(score.lower, 3), elo(score.value, 3), elo(score.upper, 3))
     assert in_elo(of_score([1 / 3] * 100, 3, 0.95), 3).value == pytest.approx(0.0, abs=1e-9)
 
 
@@ -99,8 +99,8 @@ def test_promotions_add_up() -> None:
 
 
 def test_a_match_won_in_every_game_has_bounds_too() -> None:
-    """A score of 1 says a lot, but not everything."""
-    found = summed([(1.0, 16, 2)], 0.95)
+    """A score of 1 does not give a certain bound."""
+    actual = summed([(1.0, 16, 2)], 0.95)
 
-    assert math.isfinite(found.lower)
-    assert found.lower < found.value < found.upper
+    assert math.isfinite(actual.lower)
+    assert actual.lower < actual.value < actual.upper

@@ -1,4 +1,4 @@
-"""Ratings are the same to the last bit whatever came first, near the truth, and as uncertain as they say."""
+"""Ratings are the same to the last bit in any order of results, near the truth, and as uncertain as stated."""
 
 import math
 from collections.abc import Sequence
@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from ringrift.evaluation.rating import ELO_PER_NAT, PRIOR_DRAWS, Rating, difference, fit, rate
-from ringrift.evaluation.tally import Observed, Player, Tally, add
-from unit.evaluation.league import VARIANTS, block, league, player
+from ringrift.evaluation.rating import _ELO_PER_NAT, _PRIOR_DRAWS, Rating, fit, rate
+from ringrift.evaluation.tally import BlockScore, Player, Tally, add
+from unit.evaluation.league import VARIANTS, block, difference, league, player
 
 RING = [(place, (place + 1) % 5) for place in range(5)]
 NATS = (0.0, 0.4, -0.3, 0.9, 0.2)
@@ -48,39 +48,39 @@ def test_the_bits_are_the_same_everywhere() -> None:
     """A small league has these bits on any machine and any version of Python."""
     tally = add(Tally(), league(Random(1), NATS, RING, 20, 4))
 
-    found = {each.player: tuple(number.hex() for number in numbers(each)) for each in rate(tally, ANCHORS)}
+    actual = {each.player: tuple(number.hex() for number in numbers(each)) for each in rate(tally, ANCHORS)}
 
-    assert found[player(3)] == ("0x1.51de9f95a1b6dp+7", "0x1.884941a0d8d53p+6", "0x1.df989e5ad7030p+7")
+    assert actual[player(3)] == ("0x1.51de9f95a1b6dp+7", "0x1.884941a0d8d53p+6", "0x1.df989e5ad7030p+7")
 
 
-def won(points: int, blocks: int = 1, one: int = 1, other: int = 0) -> list[Observed]:
+def won(points: int, blocks: int = 1, one: int = 1, other: int = 0) -> list[BlockScore]:
     """Blocks of two seats in which *one* got so many of four points."""
     return [
-        Observed(variant=VARIANTS[2], one=player(one), other=player(other), points=points, comparisons=2)
-    ] * blocks  # fmt: skip
+        BlockScore(variant=VARIANTS[2], one=player(one), other=player(other), points=points, comparisons=2)
+    ] * blocks
 
 
 def test_two_players_are_apart_by_the_odds_of_their_results() -> None:
     """Seventy of a hundred, with each player's one drawn comparison among them."""
-    _, found = rate(add(Tally(), [*won(4, 35), *won(0, 15)]), ANCHORS)
+    _, actual = rate(add(Tally(), [*won(4, 35), *won(0, 15)]), ANCHORS)
 
-    drawn = PRIOR_DRAWS * 2 / 2
-    assert found.elo.value == pytest.approx(400 * math.log10((70 + drawn) / (30 + drawn)))
-    assert found.blocks == 50
+    drawn = _PRIOR_DRAWS * 2 / 2
+    assert actual.elo.value == pytest.approx(400 * math.log10((70 + drawn) / (30 + drawn)))
+    assert actual.blocks == 50
 
 
 @pytest.mark.parametrize("seats", [2, 3, 4])
-def test_strengths_are_found_in_games_of_any_number(seats: int) -> None:
+def test_strengths_are_recovered_from_games_of_any_number(seats: int) -> None:
     """From many blocks, ratings come near the strengths that games of two, three or four were drawn with."""
     tally = add(Tally(), league(Random(seats), NATS, [*RING, (0, 3)], 1500, seats))
 
     for rating, nats in zip(rate(tally, ANCHORS), NATS, strict=True):
-        assert rating.elo.value == pytest.approx(nats * ELO_PER_NAT, abs=20.0)
+        assert rating.elo.value == pytest.approx(nats * _ELO_PER_NAT, abs=20.0)
         assert rating.elo.upper - rating.elo.lower < 60.0
 
 
 def test_anchors_stay_where_they_are_pinned() -> None:
-    """Whatever the results say; everybody else is rated from there."""
+    """Results do not move them; every other player is rated from there."""
     tally = add(Tally(), [*won(2, 50, 1, 0), *won(2, 50, 2, 1)])
 
     zero, one, two = rate(tally, {player(0): 100.0, player(2): 300.0})
@@ -91,20 +91,20 @@ def test_anchors_stay_where_they_are_pinned() -> None:
     assert one.elo.lower < 200.0 < one.elo.upper
 
 
-def test_who_is_not_connected_is_rated_within_its_group() -> None:
-    """Without a chain of blocks to an anchor, the group's first player is at 0 and every rating says so."""
+def test_an_unconnected_player_is_rated_within_its_group() -> None:
+    """Without a chain of blocks to an anchor, the group's first player is at 0 and every rating is marked so."""
     tally = add(Tally(), [*won(4, 10, 1, 0), *won(4, 10, 6, 5), *won(3, 10, 7, 6)])
 
-    found = {each.player: each for each in rate(tally, ANCHORS)}
+    actual = {each.player: each for each in rate(tally, ANCHORS)}
 
-    assert found[player(1)].reference is None
-    assert {found[player(number)].reference for number in (5, 6, 7)} == {player(5)}
-    assert found[player(5)].elo.value == 0.0
-    assert found[player(7)].elo.value > found[player(6)].elo.value > 0.0
+    assert actual[player(1)].reference is None
+    assert {actual[player(number)].reference for number in (5, 6, 7)} == {player(5)}
+    assert actual[player(5)].elo.value == 0.0
+    assert actual[player(7)].elo.value > actual[player(6)].elo.value > 0.0
 
 
 def test_other_settings_and_other_variants_are_apart() -> None:
-    """The same weights that search longer are another player, and games of one variant say nothing about another."""
+    """The same weights that search longer are another player, and games of one variant do not count for another."""
     random = Random(2)
     slow = player(1, "sims=64")
     two = [block(random, player(1), player(0), 0.0, 2) for _ in range(30)]
@@ -112,16 +112,16 @@ def test_other_settings_and_other_variants_are_apart() -> None:
     four = [block(random, player(1), player(0), 1.0, 4) for _ in range(30)]
     alone = rate(add(Tally(), two), ANCHORS)
 
-    found = {(each.variant, each.player): each for each in rate(add(Tally(), [*two, *more, *four]), ANCHORS)}
+    actual = {(each.variant, each.player): each for each in rate(add(Tally(), [*two, *more, *four]), ANCHORS)}
 
-    assert len(found) == 5
-    assert found[VARIANTS[2], slow].elo.lower > found[VARIANTS[2], player(1)].elo.upper
-    # Both meet the anchor only, but who met two shares its drawn comparison among them.
-    assert found[VARIANTS[2], player(1)].elo.value == pytest.approx(alone[1].elo.value, abs=5.0)
+    assert len(actual) == 5
+    assert actual[VARIANTS[2], slow].elo.lower > actual[VARIANTS[2], player(1)].elo.upper
+    # Both meet the anchor only, but a player that met two shares its drawn comparison among them.
+    assert actual[VARIANTS[2], player(1)].elo.value == pytest.approx(alone[1].elo.value, abs=5.0)
 
 
 @pytest.mark.parametrize("points", [4, 0])
-def test_who_only_won_or_only_lost_has_a_wide_and_finite_interval(points: int) -> None:
+def test_a_player_without_losses_or_wins_has_a_wide_and_finite_interval(points: int) -> None:
     """More such blocks raise the distance, but a hundred of them are not certainty."""
     few, many = (rate(add(Tally(), won(points, blocks)), ANCHORS)[1].elo for blocks in (10, 100))
 
@@ -136,10 +136,10 @@ def test_a_difference_to_the_anchor_is_the_rating() -> None:
     (group,) = fit(tally, ANCHORS)
     rating = rate(tally, ANCHORS)[3]
 
-    found, back = difference(group, player(3), player(0)), difference(group, player(0), player(3))
+    actual, back = difference(group, player(3), player(0)), difference(group, player(0), player(3))
 
-    assert (found.value, found.lower, found.upper) == pytest.approx(numbers(rating))
-    assert (back.value, back.lower, back.upper) == pytest.approx((-found.value, -found.upper, -found.lower))
+    assert (actual.value, actual.lower, actual.upper) == pytest.approx(numbers(rating))
+    assert (back.value, back.lower, back.upper) == pytest.approx((-actual.value, -actual.upper, -actual.lower))
 
 
 def test_nothing_played_is_nothing_rated() -> None:

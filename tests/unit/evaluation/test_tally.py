@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ringrift.evaluation.tally import Meeting, Observed, Player, Tally, add, observed
+from ringrift.evaluation.tally import BlockScore, Meeting, Player, Tally, add, score_block
 from ringrift.kernel.errors import Unranked
 from unit.evaluation.league import player
 
 BLOCKS = some.builds(
-    Observed,
+    BlockScore,
     variant=some.sampled_from(["hex8_2p", "square8_2p"]),
     one=some.builds(player, some.integers(0, 3)),
     other=some.builds(player, some.integers(0, 3)),
@@ -20,7 +20,7 @@ BLOCKS = some.builds(
 
 
 @given(blocks=some.lists(BLOCKS, max_size=30), data=some.data())
-def test_the_order_of_blocks_leaves_no_trace(blocks: list[Observed], data: some.DataObject) -> None:
+def test_the_order_of_blocks_leaves_no_trace(blocks: list[BlockScore], data: some.DataObject) -> None:
     """Blocks in any order, at once or in parts, make one tally."""
     shuffled = data.draw(some.permutations(blocks))
     cut = data.draw(some.integers(0, len(blocks)))
@@ -29,19 +29,19 @@ def test_the_order_of_blocks_leaves_no_trace(blocks: list[Observed], data: some.
 
 
 def test_a_block_counts_the_same_from_either_side() -> None:
-    """What one won, the other lost."""
+    """A win of one is a loss of the other."""
     one, other = player(1), player(2)
-    mine = Observed(variant="hex8_2p", one=one, other=other, points=3, comparisons=2)
-    theirs = Observed(variant="hex8_2p", one=other, other=one, points=1, comparisons=2)
+    mine = BlockScore(variant="hex8_2p", one=one, other=other, points=3, comparisons=2)
+    theirs = BlockScore(variant="hex8_2p", one=other, other=one, points=1, comparisons=2)
 
-    found = add(Tally(), [mine, theirs])
+    actual = add(Tally(), [mine, theirs])
 
-    assert found.meetings == (Meeting(variant="hex8_2p", one=one, other=other, outcomes=((2, 3, 2),)),)
+    assert actual.meetings == (Meeting(variant="hex8_2p", one=one, other=other, outcomes=((2, 3, 2),)),)
 
 
-def test_a_player_against_itself_says_nothing() -> None:
+def test_a_player_against_itself_does_not_count() -> None:
     """Such a block is left out."""
-    assert add(Tally(), [observed("hex8_2p", player(1), player(1), [1.0, 0.0])]) == Tally()
+    assert add(Tally(), [score_block("hex8_2p", player(1), player(1), [1.0, 0.0])]) == Tally()
 
 
 @pytest.mark.parametrize(
@@ -50,20 +50,20 @@ def test_a_player_against_itself_says_nothing() -> None:
 )
 def test_rank_scores_are_whole_half_wins(scores: list[float], points: int, comparisons: int) -> None:
     """A share of opponents beaten is a number of half wins."""
-    found = observed("hex8_2p", player(1), player(2), scores)
+    actual = score_block("hex8_2p", player(1), player(2), scores)
 
-    assert (found.points, found.comparisons) == (points, comparisons)
+    assert (actual.points, actual.comparisons) == (points, comparisons)
 
 
 @pytest.mark.parametrize("scores", [[0.3, 0.5], [1.5, 0.5], [-0.5, 0.5], [1.0], []])
 def test_other_scores_are_refused(scores: list[float]) -> None:
-    """What no ranking gives is an error, not a rounded number."""
+    """A score that no ranking gives is an error, not a rounded number."""
     with pytest.raises(Unranked):
-        observed("hex8_2p", player(1), player(2), scores)
+        score_block("hex8_2p", player(1), player(2), scores)
 
 
 def test_a_tally_can_be_stored() -> None:
     """It comes back equal from its written form."""
-    tally = add(Tally(), [observed("hex8_3p", player(1), Player(weights="random", settings=""), [1.0, 0.5, 0.0])])
+    tally = add(Tally(), [score_block("hex8_3p", player(1), Player(weights="random", settings=""), [1.0, 0.5, 0.0])])
 
     assert msgspec.json.decode(msgspec.json.encode(tally), type=Tally) == tally

@@ -1,4 +1,4 @@
-"""Simulated matches are what they say: players as strong, blocks as common, orders as random as stated."""
+"""Simulated matches are as stated: players as strong, blocks as common, orders as random."""
 
 from collections import Counter
 from itertools import islice
@@ -6,18 +6,18 @@ from random import Random
 
 import pytest
 
-from ringrift.evaluation.gate import expected, plain
+from ringrift.evaluation.gate import _plain, expected
 from ringrift.evaluation.trial import (
-    DRAWS,
+    _DRAWS,
     Contest,
     Fleet,
-    Flight,
     Order,
     Season,
-    drawn,
-    in_turn,
+    _drawn,
+    _Flight,
+    _in_turn,
+    _paces,
     outcomes,
-    paces,
     rates,
     season,
     trials,
@@ -38,10 +38,10 @@ def variance(table: tuple[float, ...]) -> float:
 @pytest.mark.parametrize("players", [2, 3, 4])
 @pytest.mark.parametrize("elo", [-50.0, 0.0, 35.0, 200.0])
 def test_the_mean_score_is_that_of_the_stated_difference(players: int, elo: float) -> None:
-    """Whatever seats and openings are worth, the rank score over all of them is what the Elo difference says."""
+    """Whatever the values of seats and openings, the mean rank score over all of them is that of the Elo difference."""
     table = outcomes(Contest(elo=elo, players=players), Random(1))
 
-    assert len(table) == DRAWS
+    assert len(table) == _DRAWS
     assert mean(table) == pytest.approx(expected(elo, 2), abs=1e-4)
 
 
@@ -51,8 +51,8 @@ def test_without_effects_blocks_are_plain(players: int) -> None:
     contest = Contest(elo=0.0, players=players, seat_elo=0.0, opening_elo=0.0)
     common = Contest(elo=0.0, players=players, seat_elo=100.0, opening_elo=200.0)
 
-    assert variance(outcomes(contest, Random(1))) == pytest.approx(plain(players, ranked=True), rel=1e-3)
-    assert variance(outcomes(common, Random(1))) < 0.9 * plain(players, ranked=True)
+    assert variance(outcomes(contest, Random(1))) == pytest.approx(_plain(players, ranked=True), rel=1e-3)
+    assert variance(outcomes(common, Random(1))) < 0.9 * _plain(players, ranked=True)
 
 
 @pytest.mark.parametrize("players", [3, 4])
@@ -68,54 +68,54 @@ def test_draws_follow_the_table() -> None:
     """Each score comes as often as the table has it."""
     table = outcomes(Contest(elo=35.0), Random(1))
 
-    seen = Counter(islice(drawn(table, Random(2)), 50_000))
+    seen = Counter(islice(_drawn(table, Random(2)), 50_000))
 
     for score, count in Counter(table).items():
-        assert seen[score] / 50_000 == pytest.approx(count / DRAWS, abs=0.01)
+        assert seen[score] / 50_000 == pytest.approx(count / _DRAWS, abs=0.01)
 
 
 def test_durations_have_the_mean_and_the_spread_of_their_games() -> None:
     """A block takes 1 on average, and two games spread less than one."""
-    one, two = paces(1, Random(1)), paces(2, Random(1))
+    one, two = _paces(1, Random(1)), _paces(2, Random(1))
 
     assert mean(one) == pytest.approx(1.0, rel=0.02)
     assert variance(one) == pytest.approx(1 / 4, rel=0.05)
     assert variance(two) == pytest.approx(1 / 8, rel=0.05)
 
 
-def flight(scores: list[float], lasting: list[float], fleet: Fleet) -> Flight:
+def flight(scores: list[float], lasting: list[float], fleet: Fleet) -> _Flight:
     """Blocks with these scores and durations on their way."""
-    return Flight(iter(scores), iter(lasting), fleet)
+    return _Flight(iter(scores), iter(lasting), fleet)
 
 
 def test_arrivals_are_sorted_by_the_time_they_take() -> None:
-    """Two at once: the quick second arrives first, and whatever starts then overtakes the slow first."""
+    """Two at once: the quick second arrives first, and the next to start overtakes the slow first."""
     arrived = list(flight([0.1, 0.2, 0.3, 0.4], [5.0, 1.0, 1.0, 9.0], Fleet(in_flight=2)))
 
     assert arrived == [(1, 0.2), (2, 0.3), (0, 0.1), (3, 0.4)]
 
 
 def test_losses_are_slower_by_the_ratio() -> None:
-    """Of two blocks that would take the same, the lost one arrives behind the won one, and not if both are as quick."""
+    """With the same base time a lost block arrives after a won one, and not if both are as quick."""
     assert [number for number, _ in flight([0.0, 1.0], [1.0, 1.5], Fleet(in_flight=2, slow=2.0))] == [1, 0]
     assert [number for number, _ in flight([0.0, 1.0], [1.0, 1.5], Fleet(in_flight=2))] == [0, 1]
 
 
 def test_in_turn_is_dispatch_order() -> None:
-    """Whatever order blocks arrive in, they are told in the order of their numbers, none before all earlier ones."""
-    told = in_turn([(1, 0.2), (2, 0.3), (0, 0.1), (3, 0.4)])
+    """In any order of arrival, blocks are reported in the order of their numbers, none before all earlier ones."""
+    log = _in_turn([(1, 0.2), (2, 0.3), (0, 0.1), (3, 0.4)])
 
-    assert list(told) == [0.1, 0.2, 0.3, 0.4]
-    assert list(in_turn([(1, 0.2), (2, 0.3)])) == []
+    assert list(log) == [0.1, 0.2, 0.3, 0.4]
+    assert list(_in_turn([(1, 0.2), (2, 0.3)])) == []
 
 
-def test_surplus_is_what_was_dispatched_without_need() -> None:
+def test_surplus_counts_needless_blocks() -> None:
     """One block in flight leaves none; fifty leave about fifty or more, and never more than the cap allows."""
     gate, contest = Gate(), Contest(elo=35.0, players=4)
 
     def trial(in_flight: int) -> list[tuple[int, int]]:
         fleet = Fleet(in_flight=in_flight, slow=1.3)
-        return [(one.blocks, one.surplus) for one in islice(trials(contest, gate, fleet, Random(4)), 20)]
+        return [(trial.blocks, trial.surplus) for trial in islice(trials(contest, gate, fleet, Random(4)), 20)]
 
     assert all(surplus == 0 for _, surplus in trial(1))
     assert all(surplus >= 49 for _, surplus in trial(50))
@@ -133,7 +133,7 @@ def test_the_same_seed_plays_the_same_matches() -> None:
     assert first.trials == 20
 
 
-def test_a_season_counts_what_came_of_its_tests() -> None:
+def test_a_season_counts_the_outcomes_of_its_tests() -> None:
     """All equal: every promotion is false; none equal: none is, and nearly all are promoted."""
     tables = (outcomes(Contest(elo=0.0, players=4), Random(1)), outcomes(Contest(elo=35.0, players=4), Random(1)))
 

@@ -1,4 +1,4 @@
-"""Events survive the wire, old ones still decode, and what JSON cannot carry is refused."""
+"""Events survive the wire, old ones still decode, and values that JSON cannot carry are refused."""
 
 import math
 
@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringrift.events import catalog, daemon, data, evaluation, model, node, pipeline, selfplay, training, work
+from ringrift.events import catalog, daemon, data, edge, evaluation, model, node, pipeline, selfplay, training, work
 from ringrift.events.base import Event, Unknown
 from ringrift.events.catalog import EVENTS, FOR_PEOPLE
 from ringrift.events.schema import example
 from ringrift.kernel.errors import InputError, InvalidId, InvalidPayload, TooDeep, TooLarge
+from ringrift.kernel.ids import check_name
 
 EVIDENCE = model.Evidence(blocks=40, score=0.58, llr=3.1, lower=-2.9, upper=2.9, rule="above the upper bound")
 EXAMPLES: tuple[Event, ...] = (
@@ -21,11 +22,15 @@ EXAMPLES: tuple[Event, ...] = (
     data.Synced(variant="hex8_2p", blob="b", kind="games", nodes=("n", "o")),
     data.Lost(variant="hex8_2p", blob="b", reason="no copy — “left”"),
     data.Exported(variant="hex8_2p", samples="s", count=3000, batches=("b",), node="n", job="j", refused=("c",)),
-    training.Finished(variant="hex8_2p", model="m", generation=1, node="n", samples="s",
-                      parent="p", metrics={"a": 1.5}),
+    training.Finished(
+        variant="hex8_2p", model="m", generation=1, node="n", samples="s", parent="p", metrics={"a": 1.5}
+    ),
     evaluation.BlocksPlayed(
-        variant="hex8_2p", candidate="c", champion="p", node="n",
-        blocks=(evaluation.Played(number=0, scores=(1.0, 0.5)), evaluation.Played(number=1, scores=(0.0, 0.0))),
+        variant="hex8_2p",
+        candidate="c",
+        champion="p",
+        node="n",
+        blocks=(evaluation.Block(number=0, scores=(1.0, 0.5)), evaluation.Block(number=1, scores=(0.0, 0.0))),
     ),
     model.Verified(variant="hex8_2p", model="m", node="n"),
     model.Promoted(variant="hex8_2p", model="m", generation=1, previous="p", evidence=EVIDENCE),
@@ -37,12 +42,12 @@ EXAMPLES: tuple[Event, ...] = (
     node.Joined(node="n", profile="full"),
     node.Left(node="n"),
     daemon.Failed(daemon="fill", node="n", error="ValueError: no", times=5, seconds=300.0),
-)  # fmt: skip
+)
 
 PLAIN = tuple(
-    msgspec.convert(example(event), event) for event in EVENTS if event not in {type(one) for one in EXAMPLES}
+    msgspec.convert(example(event), event) for event in EVENTS if event not in {type(listed) for listed in EXAMPLES}
 )
-"""Of the others, whatever their types allow."""
+"""Generated examples of all other events."""
 
 # What earlier versions wrote into logs that are still read.  These lines are never changed, only added to.
 RECORDED: tuple[tuple[str, bytes, Event], ...] = (
@@ -63,7 +68,10 @@ RECORDED: tuple[tuple[str, bytes, Event], ...] = (
         b'{"blocks":16,"score":0.75,"llr":3.5,"lower":-2.94,"upper":2.94,"rule":"r","added_later":[1,{"x":null}]},'
         b'"unknown_field":{"deep":[true]}}',
         model.Promoted(
-            variant="hex8_2p", model="m", generation=3, previous="p",
+            variant="hex8_2p",
+            model="m",
+            generation=3,
+            previous="p",
             evidence=model.Evidence(blocks=16, score=0.75, llr=3.5, lower=-2.94, upper=2.94, rule="r"),
         ),
     ),
@@ -72,8 +80,11 @@ RECORDED: tuple[tuple[str, bytes, Event], ...] = (
         b'{"blocks":[{"number":8,"scores":[1,0.5]}],"candidate":"c","champion":"p","node":"n","variant":"hex8_2p",'
         b'"type":"evaluation.blocks_played"}',
         evaluation.BlocksPlayed(
-            variant="hex8_2p", candidate="c", champion="p", node="n",
-            blocks=(evaluation.Played(number=8, scores=(1.0, 0.5)),),
+            variant="hex8_2p",
+            candidate="c",
+            champion="p",
+            node="n",
+            blocks=(evaluation.Block(number=8, scores=(1.0, 0.5)),),
         ),
     ),
     (
@@ -82,7 +93,14 @@ RECORDED: tuple[tuple[str, bytes, Event], ...] = (
         data.Exported(variant="hex8_2p", samples="s", count=9, batches=("b",), node="n", job="", refused=()),
     ),
     ("node.left", b'{"type":"node.left","node":"n"}', node.Left(node="n")),
-)  # fmt: skip
+)
+
+
+def decode_untrusted(name: str, raw: bytes) -> Event | Unknown:
+    """The event in bytes from outside, checked as every entry point must."""
+    check_name("event", name)
+    edge.check(raw)
+    return catalog.decode(name, raw)
 
 
 def test_there_is_an_example_of_every_event() -> None:
@@ -92,19 +110,19 @@ def test_there_is_an_example_of_every_event() -> None:
 
 @pytest.mark.parametrize("event", [*EXAMPLES, *PLAIN], ids=lambda event: event.name())
 def test_an_event_survives_the_wire(event: Event) -> None:
-    """What is encoded under its name decodes to the same event, and passes our own edge."""
+    """An event encoded under its name decodes to the same event, and passes our own edge."""
     body = catalog.encode(event)
 
     assert catalog.decode(event.name(), body) == event
-    assert catalog.admit(event.name(), body) == event
+    assert decode_untrusted(event.name(), body) == event
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name())
 def test_the_name_of_an_event_is_its_tag(event: type[Event]) -> None:
-    """The name in the log is the tag in the body, begins with its file, and is known."""
+    """The name in the log is the tag in the body, begins with its file, and is in the catalog."""
     assert event.name() == event.__struct_config__.tag
     assert event.name().split(".")[0] == event.__module__.rsplit(".", maxsplit=1)[-1]
-    assert event.name() in catalog.names()
+    assert event.name() in catalog.BY_NAME
 
 
 def test_no_name_is_used_twice() -> None:
@@ -112,34 +130,48 @@ def test_no_name_is_used_twice() -> None:
     assert len({event.name() for event in EVENTS}) == len(EVENTS)
 
 
-def test_every_event_there_is_can_be_read() -> None:
-    """Whatever is declared as an event with a name is in the catalog."""
-    found = list(Event.__subclasses__())
-    for event in found:
-        found.extend(event.__subclasses__())
+def test_every_declared_event_is_in_the_catalog() -> None:
+    """Every named event class is in the catalog."""
+    result = list(Event.__subclasses__())
+    for event in result:
+        result.extend(event.__subclasses__())
 
-    declared = {event for event in found if event.__module__.startswith("ringrift.") and event.__struct_config__.tag}
+    declared = {event for event in result if event.__module__.startswith("ringrift.") and event.__struct_config__.tag}
     assert declared == set(EVENTS)
 
 
 def test_events_for_people_are_events() -> None:
-    """What nobody of ours reacts to is in the catalog all the same."""
+    """Events without a handler of ours are in the catalog all the same."""
     assert set(EVENTS) >= FOR_PEOPLE
 
 
+def test_the_catalog_is_derived_from_the_modules() -> None:
+    """Events are listed by module in the order of their declaration, and sorted by the marks on their classes."""
+    modules = [event.__module__ for event in EVENTS]
+    line_events = [event.__name__ for event in EVENTS if event.__module__ == pipeline.__name__]
+
+    assert modules == sorted(modules)
+    assert line_events == ["Opened", "Moved", "Requested", "Overdue"]
+    assert {selfplay.BatchFinished, model.Promoted, pipeline.Moved} <= catalog.EVIDENCE
+    assert not {pipeline.Requested, node.Joined, work.Rescued} & catalog.EVIDENCE
+    assert {model.Rejected, work.Rescued} <= FOR_PEOPLE
+    assert work.Progressed.name() in catalog.MEMORY_NAMES
+    assert data.Lost.name() not in catalog.MEMORY_NAMES
+
+
 @pytest.mark.parametrize(("name", "body", "event"), RECORDED, ids=lambda part: part if isinstance(part, str) else "")
-def test_what_was_recorded_still_decodes(name: str, body: bytes, event: Event) -> None:
-    """Bodies without later fields, with unknown fields or in another order are still the events that they were."""
+def test_recorded_bodies_still_decode(name: str, body: bytes, event: Event) -> None:
+    """Bodies without later fields, with unknown fields or in another order still decode to their events."""
     assert catalog.decode(name, body) == event
 
 
-def test_an_unknown_name_is_kept_as_it_came() -> None:
+def test_an_event_with_an_unknown_name_is_kept_unchanged() -> None:
     """An event of a later version is not an error: its bytes are kept, blank for blank."""
     raw = b'{ "type" : "later.thing", "x" : [1, 2.50] }'
 
-    assert "later.thing" not in catalog.names()
+    assert "later.thing" not in catalog.BY_NAME
     assert catalog.decode("later.thing", raw) == Unknown(wire_name="later.thing", raw=raw)
-    assert catalog.admit("later.thing", raw) == Unknown(wire_name="later.thing", raw=raw)
+    assert decode_untrusted("later.thing", raw) == Unknown(wire_name="later.thing", raw=raw)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +186,8 @@ def test_an_unknown_name_is_kept_as_it_came() -> None:
         (b'{"type":"node.left","node":"\xff"}', "$"),
     ],
 )
-def test_a_body_of_the_wrong_shape_names_the_place(body: bytes, path: str) -> None:
-    """Missing fields, wrong types, wrong tags and broken bytes are refused at a place that can be found."""
+def test_a_body_of_the_wrong_shape_names_its_path(body: bytes, path: str) -> None:
+    """Missing fields, wrong types, wrong tags and broken bytes are refused with the path of the defect."""
     with pytest.raises(InvalidPayload) as refused:
         catalog.decode("node.left", body)
 
@@ -164,8 +196,8 @@ def test_a_body_of_the_wrong_shape_names_the_place(body: bytes, path: str) -> No
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_no_float_without_a_number_is_published(bad: float) -> None:
-    """NaN and infinity are refused wherever they stand, with their place."""
+def test_nan_and_infinity_are_not_published(bad: float) -> None:
+    """NaN and infinity are refused at any depth, with their path."""
     cases: tuple[tuple[Event, str], ...] = (
         (daemon.Failed(daemon="d", node="n", error="", times=1, seconds=bad), "$.seconds"),
         (training.Finished(variant="v_2p", model="m", generation=1, node="n", metrics={"loss": bad}), "$.metrics.loss"),
@@ -184,7 +216,7 @@ def test_no_float_without_a_number_is_published(bad: float) -> None:
 
 
 def test_fields_without_a_value_are_published() -> None:
-    """None is not NaN: an event with empty fields encodes, and so does the word null in a text."""
+    """None is not NaN: an event with empty fields encodes, and so does the text "null"."""
     event = training.Finished(variant="v_2p", model="null", generation=0, node="n")
 
     assert catalog.decode(event.name(), catalog.encode(event)) == event
@@ -197,17 +229,17 @@ def test_a_lone_surrogate_is_not_published() -> None:
 
 
 def test_an_integer_beyond_64_bits_is_not_published() -> None:
-    """What the edge would not let in is not said by us either: another reader could not take it."""
+    """A value that the edge would refuse is not published by us either: another reader could not decode it."""
     event = selfplay.BatchFinished(variant="v_2p", batch="b", games=2**63, node="n", model="m")
 
     with pytest.raises(InvalidPayload):
         catalog.encode(event)
 
 
-@pytest.mark.parametrize("wrong", [True, 1.5, "7", None, [7]])
-def test_an_event_of_the_wrong_types_is_not_published(wrong: object) -> None:
-    """What no reader could decode does not get into the log, and the field is named."""
-    event = selfplay.BatchFinished(variant="v_2p", batch="b", games=wrong, node="n", model="m")
+@pytest.mark.parametrize("error", [True, 1.5, "7", None, [7]])
+def test_an_event_of_the_wrong_types_is_not_published(error: object) -> None:
+    """An event that no reader could decode does not get into the log, and the field is named."""
+    event = selfplay.BatchFinished(variant="v_2p", batch="b", games=error, node="n", model="m")
 
     with pytest.raises(InvalidPayload) as refused:
         catalog.encode(event)
@@ -229,9 +261,9 @@ def test_an_event_that_is_too_large_is_not_published() -> None:
 
 @pytest.mark.parametrize("name", ["", "ev.*", "ev.>", "a b", "a\r\n", "ü", "1a", "x" * 129, "a\x00"])
 def test_a_name_from_outside_must_be_a_name(name: str) -> None:
-    """Wildcards, line ends and blanks are refused before the body is even looked at."""
+    """Wildcards, line ends and blanks are refused before the body is parsed."""
     with pytest.raises(InvalidId, match=r"^event "):
-        catalog.admit(name, b"not even JSON")
+        decode_untrusted(name, b"not even JSON")
 
 
 @pytest.mark.parametrize(
@@ -247,9 +279,9 @@ def test_a_name_from_outside_must_be_a_name(name: str) -> None:
     ],
 )
 def test_bytes_from_outside_pass_the_edge_and_the_type(raw: bytes, error: type[InputError]) -> None:
-    """Whatever is wrong with bytes from outside, one of the input errors says so."""
+    """Every defect of bytes from outside raises one of the input errors."""
     with pytest.raises(error):
-        catalog.admit("node.left", raw)
+        decode_untrusted("node.left", raw)
 
 
 @settings(max_examples=40)
@@ -258,7 +290,7 @@ def test_any_bytes_are_an_event_or_an_input_error(raw: bytes) -> None:
     """No bytes bring another error out of admit."""
     for name in ("node.left", "later.thing"):
         try:
-            admitted = catalog.admit(name, raw)
+            admitted = decode_untrusted(name, raw)
         except InputError:
             continue
         assert admitted == Unknown(wire_name="later.thing", raw=raw)
@@ -274,7 +306,7 @@ def test_any_bytes_are_an_event_or_an_input_error(raw: bytes) -> None:
 def test_an_event_is_published_unchanged_or_refused(
     text: str, metrics: dict[str, float], generation: int, parent: str | None
 ) -> None:
-    """Whatever fields an event has, either it is refused or exactly it comes out at the other end."""
+    """Whatever its fields, an event is refused or decodes to itself at the other end."""
     event = training.Finished(
         variant=text, model=text, generation=generation, node=text, parent=parent, metrics=metrics
     )
@@ -283,4 +315,4 @@ def test_an_event_is_published_unchanged_or_refused(
     except InvalidPayload:
         return
 
-    assert catalog.admit(event.name(), body) == event
+    assert decode_untrusted(event.name(), body) == event

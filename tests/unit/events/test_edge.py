@@ -1,4 +1,4 @@
-"""The edge lets in exactly the JSON that we would have written, and says what is wrong with the rest."""
+"""The edge accepts exactly the JSON that we would have written, and names the defect of the rest."""
 
 import json
 import math
@@ -23,14 +23,14 @@ TREES = st.recursive(
 
 def refused(raw: bytes, error: type[InputError] = InvalidPayload) -> str:
     """The text with which *raw* is refused."""
-    with pytest.raises(error) as wrong:
+    with pytest.raises(error) as error:
         check(raw)
-    return str(wrong.value)
+    return str(error.value)
 
 
 @settings(max_examples=40)
 @given(TREES)
-def test_what_we_would_have_written_passes(tree: Any) -> None:
+def test_valid_json_passes(tree: Any) -> None:
     """Every tree of plain values passes, escaped or not, with blanks or without."""
     check(json.dumps(tree).encode())
     check(json.dumps(tree, ensure_ascii=False, indent=1).encode())
@@ -38,13 +38,13 @@ def test_what_we_would_have_written_passes(tree: Any) -> None:
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
 @pytest.mark.parametrize("frame", ["%s", '{"a": %s}', '[1, {"a": [%s]}]'])
-def test_words_that_are_no_numbers_are_refused(word: str, frame: str) -> None:
-    """NaN and infinity are named in the refusal, wherever they stand."""
+def test_nan_and_infinity_are_refused(word: str, frame: str) -> None:
+    """NaN and infinity are named in the refusal, at any depth."""
     assert f"{word} is not a number" in refused((frame % word).encode())
 
 
-def test_a_number_too_large_to_be_one_is_refused() -> None:
-    """An exponent beyond every float would become infinity; it is refused at its place."""
+def test_a_number_beyond_every_float_is_refused() -> None:
+    """An exponent beyond every float would become infinity; it is refused with its position."""
     assert refused(b'{"a": [1.0, 1e999]}') == "$.a[1]: inf is not a finite number"
 
 
@@ -80,10 +80,10 @@ def test_the_same_key_in_two_objects_is_no_duplicate() -> None:
 )
 def test_deep_nesting_is_refused_before_it_is_parsed(raw: bytes) -> None:
     """A hundred thousand brackets, balanced or not, are an error of ours and not of the parser's stack."""
-    with pytest.raises(TooDeep) as wrong:
+    with pytest.raises(TooDeep) as error:
         check(raw, size_max=10**6)
 
-    assert str(wrong.value) == f"payload is nested at least {DEPTH_MAX + 1} deep; the limit is {DEPTH_MAX}"
+    assert str(error.value) == f"payload is nested at least {DEPTH_MAX + 1} deep; the limit is {DEPTH_MAX}: flatten it"
 
 
 def test_the_depth_has_an_exact_limit() -> None:
@@ -101,8 +101,8 @@ def test_brackets_inside_texts_are_no_nesting(text: str) -> None:
     check(json.dumps({"a": text, text: [text]}).encode())
 
 
-def test_brackets_behind_a_text_with_quotes_do_count() -> None:
-    """An escaped quote does not hide what stands behind the string."""
+def test_brackets_after_a_text_with_quotes_count() -> None:
+    """An escaped quote does not hide the brackets after the string."""
     refused(b'["\\"", ' + b"[" * 40 + b']"', TooDeep)
 
 
@@ -124,7 +124,7 @@ def test_a_mark_of_byte_order_is_refused() -> None:
     "raw", [b'"\\ud800"', b'{"a":"x\\udfff"}', b'{"\\ud83d":1}', b'["\\ude00\\ud83d"]', b'"\xed\xa0\x80"']
 )
 def test_a_lone_surrogate_is_refused(raw: bytes) -> None:
-    """Half a character, escaped or raw, as text or key, cannot be written by anybody."""
+    """Half a character, escaped or raw, as text or key, cannot be encoded."""
     assert "surrogate" in (text := refused(raw)) or "UTF-8" in text
 
 
@@ -135,7 +135,7 @@ def test_a_pair_of_surrogates_is_a_character() -> None:
 
 @pytest.mark.parametrize("raw", [b"9" * 5000, b"-" + b"9" * 5000, b'{"a":' + b"1" * 5000 + b"}"])
 def test_an_integer_of_thousands_of_digits_is_refused(raw: bytes) -> None:
-    """Length alone decides: nobody converts five thousand digits, and the text shows only the first."""
+    """Length alone decides: five thousand digits are not converted, and the text shows only the first."""
     text = refused(raw)
 
     assert "does not fit 64 bits" in text
@@ -160,7 +160,10 @@ def test_the_size_has_an_exact_limit() -> None:
     full = b'"' + b"x" * (SIZE_MAX - 2) + b'"'
     check(full)
 
-    assert refused(full + b" ", TooLarge) == "payload has 65537 bytes; the limit is 65536"
+    assert (
+        refused(full + b" ", TooLarge)
+        == "payload has 65537 bytes; the limit is 65536: store the data as a blob and name the blob"
+    )
     refused(b"\xff" * (SIZE_MAX + 1), TooLarge)
 
 
@@ -174,20 +177,20 @@ def test_bytes_that_are_no_text_are_refused(raw: bytes) -> None:
     "raw",
     [b"", b" ", b"{", b'{"a"}', b"[1,]", b"{'a':1}", b"01", b"1 2", b'"\x00"', b'"\\x41"', b"nul", b'{"a":1}}', b"]["],
 )
-def test_what_is_no_json_is_refused_with_a_place(raw: bytes) -> None:
-    """Broken JSON says what was expected, and where."""
+def test_invalid_json_is_refused_with_a_position(raw: bytes) -> None:
+    """Broken JSON raises with the expected token and its position."""
     assert refused(raw).startswith("$: is not JSON: ")
 
 
 @pytest.mark.timeout(5)  # a scan that looks back costs twelve seconds
-def test_a_long_text_that_never_ends_is_refused_at_once() -> None:
-    """A string of escaped quotes without an end costs no more than its length: nobody can stop the loop with it."""
+def test_a_long_unterminated_string_is_refused_at_once() -> None:
+    """A string of escaped quotes without an end costs no more than its length: it cannot stall the loop."""
     assert "Unterminated string" in refused(b'"' + b'\\"' * 32_000)
 
 
 @pytest.mark.timeout(5)  # comparing each with each costs many seconds
-def test_many_keys_are_compared_at_once() -> None:
-    """A duplicate behind thousands of other keys is found without comparing each with each."""
+def test_duplicate_keys_are_detected_in_linear_time() -> None:
+    """A duplicate after thousands of other keys is detected without comparing each with each."""
     keys = [f'"{number}":1' for number in range(7_000)]
 
     assert refused(("{" + ",".join([*keys, '"zz":1', '"zz":1']) + "}").encode()) == "$.zz: occurs twice in one object"
@@ -195,17 +198,17 @@ def test_many_keys_are_compared_at_once() -> None:
 
 @settings(max_examples=40)
 @given(st.binary(max_size=40) | TREES.map(lambda tree: json.dumps(tree).encode()[:-1]))
-def test_nothing_but_an_input_error_ever_comes_out(raw: bytes) -> None:
-    """Whatever the bytes are, the edge answers with nothing or with an error of its own."""
+def test_the_edge_raises_nothing_but_input_errors(raw: bytes) -> None:
+    """Whatever the bytes are, the edge returns or raises an error of its own."""
     with suppress(InputError):
         check(raw)
 
 
-def test_a_finite_structure_passes_and_an_infinite_one_names_its_place() -> None:
-    """The same look is taken at values of our own before they are published."""
+def test_a_finite_structure_passes_and_an_infinite_number_names_its_path() -> None:
+    """Values of our own pass the same check before they are published."""
     check_scalars({"a": [1.0, None, (2, "x")], "b": True})
 
-    with pytest.raises(InvalidPayload) as wrong:
+    with pytest.raises(InvalidPayload) as error:
         check_scalars({"a": [1.0, {"b": (0.0, math.nan)}]})
 
-    assert str(wrong.value) == "$.a[1].b[1]: nan is not a finite number"
+    assert str(error.value) == "$.a[1].b[1]: nan is not a finite number"

@@ -1,4 +1,4 @@
-"""What was ever written into a log stays readable: recordings of every event, and the rules that keep them so.
+"""Every event ever written into a log stays readable: recordings of every event, and the rules that keep them so.
 
 New fields have defaults; types never change; tags never change; a retired event stays in the catalog.
 """
@@ -37,12 +37,12 @@ RECORDED: list[dict[str, Any]] = TOOL.recorded(FILE)
 
 
 def broken(then: Any, now: Any, path: str = "$") -> list[str]:
-    """Where the shape *now* breaks a promise that the shape *then* made."""
+    """Return the paths where the shape *now* breaks a promise that the shape *then* made."""
     match then, now:
         case {"type": "object", "properties": old}, {"type": "object", "properties": new}:
             return _fields(old, then["required"], new, now["required"], path)
         case {"anyOf": list(old)}, {"anyOf": list(new)} if len(old) == len(new):
-            return [wrong for one, other in zip(old, new, strict=True) for wrong in broken(one, other, path)]
+            return [error for one, other in zip(old, new, strict=True) for error in broken(one, other, path)]
         case {"type": "array", "items": old}, {"type": "array", "items": new}:
             return broken(old, new, f"{path}[]")
     return [] if then == now else [f"{path}: was {then}, is {now}"]
@@ -51,9 +51,9 @@ def broken(then: Any, now: Any, path: str = "$") -> list[str]:
 def _fields(
     old: dict[str, Any], old_required: list[str], new: dict[str, Any], new_required: list[str], path: str
 ) -> list[str]:
-    wrong = [f"{path}.{name}: is gone" for name in old if name not in new]
-    wrong += [f"{path}.{name}: must have a default" for name in new_required if name not in old_required]
-    return wrong + [one for name in old if name in new for one in broken(old[name], new[name], f"{path}.{name}")]
+    error = [f"{path}.{name}: is gone" for name in old if name not in new]
+    error += [f"{path}.{name}: must have a default" for name in new_required if name not in old_required]
+    return error + [entry for name in old if name in new for entry in broken(old[name], new[name], f"{path}.{name}")]
 
 
 def broken_event(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -64,12 +64,12 @@ def broken_event(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("recording", RECORDED, ids=lambda recording: str(recording["name"]))
 def test_a_recorded_event_is_still_the_same(recording: dict[str, Any]) -> None:
     """It is in the catalog, its fields keep their types, and later fields have defaults."""
-    assert recording["name"] in BY_NAME, "an event that was once said stays in the catalog"
+    assert recording["name"] in BY_NAME, "an event that was once published stays in the catalog"
     assert broken_event(recording["shape"], shape(BY_NAME[recording["name"]])) == []
 
 
 def as_far_as(then: Any, now: Any) -> Any:
-    """*now* without the fields that *then* did not have, however deep they lie."""
+    """Return *now* without the fields that *then* did not have, at any depth."""
     match then, now:
         case dict(), dict():
             return {name: as_far_as(then[name], now[name]) for name in then if name in now}
@@ -80,25 +80,25 @@ def as_far_as(then: Any, now: Any) -> Any:
 
 @pytest.mark.parametrize("recording", RECORDED, ids=lambda recording: str(recording["name"]))
 def test_a_recorded_body_still_means_the_same(recording: dict[str, Any]) -> None:
-    """It decodes to the event that it was, with the values that it had."""
-    found = catalog.decode(recording["name"], recording["body"].encode())
+    """It decodes to the same event with the same values."""
+    result = catalog.decode(recording["name"], recording["body"].encode())
 
-    assert type(found) is BY_NAME[recording["name"]]
-    values = msgspec.json.decode(msgspec.json.encode(found))
+    assert type(result) is BY_NAME[recording["name"]]
+    values = msgspec.json.decode(msgspec.json.encode(result))
     assert as_far_as(recording["values"], values) == recording["values"]
 
 
 @pytest.mark.parametrize("recording", RECORDED, ids=lambda recording: str(recording["name"]))
-def test_a_recorded_body_needs_only_what_was_required(recording: dict[str, Any]) -> None:
-    """A body that leaves out all that had a default still decodes."""
+def test_a_recorded_body_needs_only_required_fields(recording: dict[str, Any]) -> None:
+    """A body without its optional fields still decodes."""
     values = recording["values"]
     least = {name: values[name] for name in ("type", *recording["shape"]["required"])}
 
     assert type(catalog.decode(recording["name"], msgspec.json.encode(least))) is BY_NAME[recording["name"]]
 
 
-def test_every_event_is_recorded_as_it_is_now() -> None:
-    """A new event or a new field is recorded before it is first said."""
+def test_every_event_has_a_current_recording() -> None:
+    """A new event or a new field is recorded before it is first published."""
     missing = [event.name() for event in TOOL.unrecorded(FILE)]
 
     assert not missing, f"not recorded: {', '.join(missing)}: run  .venv/bin/python tools/record_events.py"
@@ -113,7 +113,7 @@ def test_the_first_events_are_recorded_as_they_first_were() -> None:
 
 
 def test_recordings_are_only_added(tmp_path: Path) -> None:
-    """Recording again writes nothing; a lost line is written anew behind the others, which stay as they are."""
+    """Recording again writes nothing; a lost line is appended anew, and the others stay as they are."""
     lines = FILE.read_text().splitlines(keepends=True)
     file = tmp_path / "bodies.jsonl"
     file.write_text("".join(line for line in lines if '"name": "alert.raised"' not in line))
@@ -179,7 +179,7 @@ class _Demanding(LineEvent, tag="recorded.demanding"):
 
 
 def test_a_field_with_a_default_may_be_added() -> None:
-    """Also to a value inside an event."""
+    """This holds also for a value inside an event."""
     assert broken_event(shape(_Then), shape(_Later)) == []
 
 
@@ -199,9 +199,9 @@ def test_a_field_with_a_default_may_be_added() -> None:
         ),
     ],
 )
-def test_a_broken_promise_is_found(later: type[Event], places: list[str]) -> None:
-    """A field that is gone, has another type or has lost or lacks a default is named with its place."""
-    wrong = broken_event(shape(_Then), shape(later))
+def test_a_broken_promise_is_detected(later: type[Event], places: list[str]) -> None:
+    """A field that is gone, has another type or has lost or lacks a default is named with its path."""
+    error = broken_event(shape(_Then), shape(later))
 
-    assert len(wrong) == len(places)
-    assert all(one.startswith(place) for one, place in zip(wrong, places, strict=True))
+    assert len(error) == len(places)
+    assert all(one.startswith(place) for one, place in zip(error, places, strict=True))

@@ -1,4 +1,4 @@
-"""What other tools read about events is whole, refers to nothing that is missing, and shows examples that are true."""
+"""The published schema of events is complete, has no dangling references, and its examples are valid."""
 
 import re
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ def references(part: Any) -> Iterator[str]:
 
 
 def follow(document: dict[str, Any], reference: str) -> Any:
-    """What *reference* points at.  Raises KeyError if it points at nothing."""
-    found: Any = document
+    """Return the target of *reference*. Raises KeyError if it does not exist."""
+    result: Any = document
     for step in reference.removeprefix("#/").split("/"):
-        found = found[step]
-    return found
+        result = result[step]
+    return result
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name())
@@ -39,41 +39,41 @@ def test_an_example_is_a_body_of_its_event(event: type[Event]) -> None:
     """Each example passes the edge, decodes to its event and encodes to itself."""
     body = msgspec.json.encode(example(event))
 
-    found = catalog.admit(event.name(), body)
+    result = catalog.decode(event.name(), body)
 
-    assert type(found) is event
-    assert catalog.encode(found) == body
+    assert type(result) is event
+    assert catalog.encode(result) == body
     assert example(event) == example(event)
 
 
 @pytest.mark.parametrize("document", [json_schema(), asyncapi()], ids=["json schema", "asyncapi"])
-def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+def test_every_reference_resolves(document: dict[str, Any]) -> None:
     """No document refers to a part that it does not have, and each can be written as JSON."""
-    found = set(references(document))
+    result = set(references(document))
 
-    assert found
-    assert all(follow(document, reference) for reference in found)
+    assert result
+    assert all(follow(document, reference) for reference in result)
     assert msgspec.json.decode(msgspec.json.encode(document)) == document
 
 
 def test_the_schema_has_every_event_under_its_name() -> None:
-    """One alternative and one definition for each event, told apart by their tags, and the values inside them."""
+    """One alternative and one definition for each event, distinguished by their tags, and the values inside them."""
     schema = json_schema()
 
-    assert [one["$ref"] for one in schema["oneOf"]] == [f"#/$defs/{name}" for name in catalog.names()]
-    assert set(schema["$defs"]) == {*catalog.names(), "Evidence", "Played", "Pair", "Strength", "Summary"}
-    for name in catalog.names():
+    assert [entry["$ref"] for entry in schema["oneOf"]] == [f"#/$defs/{name}" for name in catalog.BY_NAME]
+    assert set(schema["$defs"]) == {*catalog.BY_NAME, "Evidence", "Block", "Pair", "Strength", "Summary"}
+    for name in catalog.BY_NAME:
         assert schema["$defs"][name]["properties"]["type"] == {"enum": [name]}
         assert schema["$defs"][name]["description"]
 
 
-def test_the_schema_says_what_must_be_there() -> None:
+def test_the_schema_lists_required_fields() -> None:
     """Fields without a default are required; the others show theirs."""
-    found = json_schema()["$defs"]["model.promoted"]
+    result = json_schema()["$defs"]["model.promoted"]
 
-    assert found["required"] == ["type", "variant", "model", "generation"]
-    assert found["properties"]["previous"]["default"] is None
-    assert found["properties"]["evidence"]["anyOf"][0] == {"$ref": "#/$defs/Evidence"}
+    assert result["required"] == ["type", "variant", "model", "generation"]
+    assert result["properties"]["previous"]["default"] is None
+    assert result["properties"]["evidence"]["anyOf"][0] == {"$ref": "#/$defs/Evidence"}
 
 
 def test_asyncapi_has_a_channel_and_a_message_for_every_event() -> None:
@@ -82,7 +82,7 @@ def test_asyncapi_has_a_channel_and_a_message_for_every_event() -> None:
 
     assert document["asyncapi"] == "3.0.0"
     assert {"title", "version"} <= set(document["info"])
-    assert tuple(document["channels"]) == tuple(document["components"]["messages"]) == catalog.names()
+    assert tuple(document["channels"]) == tuple(document["components"]["messages"]) == tuple(catalog.BY_NAME)
     assert all(KEY.fullmatch(key) for part in document["components"].values() for key in part)
     for event in EVENTS:
         channel = document["channels"][event.name()]
@@ -104,12 +104,12 @@ def test_the_envelope_is_the_headers() -> None:
 
 def test_a_shape_has_types_and_no_prose() -> None:
     """Values inside an event are part of its shape; descriptions and defaults are not."""
-    found = shape(model.Rejected)
+    result = shape(model.Rejected)
 
-    assert found["required"] == ["variant", "model", "reason"]
-    assert found["fields"]["reason"] == {"type": "string"}
-    evidence, nothing = found["fields"]["evidence"]["anyOf"]
+    assert result["required"] == ["variant", "model", "reason"]
+    assert result["fields"]["reason"] == {"type": "string"}
+    evidence, nothing = result["fields"]["evidence"]["anyOf"]
     assert evidence["properties"]["llr"] == {"type": "number"}
     assert nothing == {"type": "null"}
-    assert "default" not in found["fields"]["evidence"]
+    assert "default" not in result["fields"]["evidence"]
     assert "description" not in evidence

@@ -1,4 +1,4 @@
-"""Delays double from the first to the longest, and end with the last try."""
+"""Delays double from the first to the longest, and end with the last attempt."""
 
 from random import Random
 
@@ -13,21 +13,21 @@ from ringrift.kernel.backoff import Backoff
     ("attempts", "delay"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0), (6, 10.0), (7, None), (100, None)]
 )
 def test_delays_double_up_to_the_longest_and_end(attempts: int, delay: float | None) -> None:
-    """Each failed try doubles the delay, never beyond the longest; after the last try there is none."""
+    """Each failed attempt doubles the delay, never beyond the longest; after the last attempt there is none."""
     backoff = Backoff(first_seconds=1.0, seconds_max=10.0, tries=7)
 
     assert backoff.delay(attempts) == delay
 
 
-def test_a_single_try_has_no_delay_after_it() -> None:
-    """Who may try once does not wait for a second time."""
+def test_a_single_attempt_has_no_delay() -> None:
+    """A backoff of one attempt does not wait for a second one."""
     assert Backoff(first_seconds=1.0, seconds_max=10.0, tries=1).delay(1) is None
 
 
 @settings(max_examples=40)
 @given(st.integers(min_value=1, max_value=40), st.integers())
 def test_jitter_only_adds_and_never_more_than_its_share(attempts: int, seed: int) -> None:
-    """With chance the delay lies between the plain one and the plain one with the whole jitter on top."""
+    """With jitter the delay lies between the plain one and the plain one with the whole jitter on top."""
     backoff = Backoff(first_seconds=0.5, seconds_max=30.0, tries=50, jitter=0.25)
     plain = backoff.delay(attempts)
     assert plain is not None
@@ -38,6 +38,6 @@ def test_jitter_only_adds_and_never_more_than_its_share(attempts: int, seed: int
     assert plain <= shaken <= plain * 1.25
 
 
-def test_thousands_of_tries_keep_the_longest_delay() -> None:
-    """The doubling stops at the longest delay however many tries there were, instead of running out of numbers."""
+def test_thousands_of_attempts_keep_the_longest_delay() -> None:
+    """The doubling stops at the longest delay for any number of attempts, instead of overflowing."""
     assert Backoff(first_seconds=1.0, seconds_max=60.0, tries=10_000).delay(2_000) == 60.0

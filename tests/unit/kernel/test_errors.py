@@ -2,9 +2,10 @@
 
 import inspect
 import re
+from pathlib import Path
 
 from ringrift.kernel import errors
-from ringrift.kernel.errors import Discard, InvalidId, Retry, RingriftError, UnknownName, told
+from ringrift.kernel.errors import Discard, InvalidId, Retry, RingriftError, UnknownName, printable
 
 LEAF = re.compile(r"[A-Z][A-Za-z]+")
 
@@ -38,7 +39,16 @@ def test_the_tree_is_drawn_completely() -> None:
     assert set(drawn()) == ours
 
 
-def test_each_error_hangs_where_it_is_drawn() -> None:
+def test_no_other_module_of_the_core_declares_an_error() -> None:
+    """The tree is complete: an error of the core stands in this one file."""
+    subclass = re.compile(rf"^class (\w+)\((?:{'|'.join(written())})\)", re.MULTILINE)
+    source = Path(errors.__file__).parents[1]
+
+    elsewhere = {path.name: subclass.findall(path.read_text()) for path in source.rglob("*.py")} | {"errors.py": []}
+    assert {name: classes for name, classes in elsewhere.items() if classes} == {}
+
+
+def test_each_error_has_its_documented_base() -> None:
     """The class that an error is derived from is the branch it is drawn on."""
     bases = {name: [base.__name__ for base in made.__bases__] for name, made in written().items()}
 
@@ -46,7 +56,7 @@ def test_each_error_hangs_where_it_is_drawn() -> None:
 
 
 def test_only_branches_end_in_error() -> None:
-    """A leaf says what is the case; a name that ends in Error has leaves, or is the one for settings."""
+    """A leaf names the condition; a name that ends in Error has leaves, or is the one for settings."""
     branches = {parent for parent in drawn().values()}
 
     assert {name for name in drawn() if name.endswith("Error")} - branches == {"SettingsError"}
@@ -60,25 +70,25 @@ def test_signals_stand_beside_the_tree() -> None:
     assert "``Retry`` and ``Discard``" in (errors.__doc__ or "")
 
 
-def test_what_is_known_is_shown_in_order_and_not_without_end() -> None:
-    """An unknown name comes with the known ones, sorted, up to two dozen."""
+def test_valid_names_are_listed_in_order_and_bounded() -> None:
+    """An unknown name comes with the valid ones, sorted, up to two dozen."""
     many = UnknownName("event", "x", (f"name{number:02}" for number in reversed(range(40))))
 
-    assert many.known[:2] == ("name00", "name01")
+    assert many.names[:2] == ("name00", "name01")
     assert "name23" in str(many)
     assert "name24" not in str(many)
 
 
-def test_text_from_outside_is_told_so_that_it_can_be_stored_and_shown() -> None:
-    """Half characters, NUL and what would command a terminal are escaped; lines stay lines; and it has an end."""
-    assert told("ä — “fine”\n  second line", 100) == "ä — “fine”\n  second line"
-    assert told("a\ud800b\x00c", 100) == "a\\ud800b\\x00c"
-    assert told("\x1b[2Jgone\x07", 100) == "\\x1b[2Jgone\\x07"
-    assert told("x" * 5000, 2000) == "x" * 2000
+def test_text_from_outside_is_made_printable() -> None:
+    """Half characters, NUL and terminal control sequences are escaped; lines stay lines; and its length is bounded."""
+    assert printable("ä — “fine”\n  second line", 100) == "ä — “fine”\n  second line"
+    assert printable("a\ud800b\x00c", 100) == "a\\ud800b\\x00c"
+    assert printable("\x1b[2Jgone\x07", 100) == "\\x1b[2Jgone\\x07"
+    assert printable("x" * 5000, 2000) == "x" * 2000
 
 
-def test_errors_carry_what_they_say_in_fields() -> None:
+def test_errors_carry_their_details_in_fields() -> None:
     """Code reads fields; only people read the text."""
     assert (Retry(2.5).after, str(Retry(2.5))) == (2.5, "retry after 2.5 s")
     assert Discard("no use").reason == "no use"
-    assert InvalidId("node", "a b").value == "a b"
+    assert InvalidId("node", "a b", "use letters").value == "a b"

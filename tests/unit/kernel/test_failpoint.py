@@ -23,20 +23,20 @@ finally:
 
 
 def test_an_armed_failpoint_kills_at_the_nth_pass() -> None:
-    """The second pass of a place armed for the second ends the process with 137, without any clean-up."""
+    """The second pass of a failpoint armed for the second ends the process with 137, without any clean-up."""
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=30, check=False)
 
     assert ended.returncode == 137
     assert ended.stdout == "passed once\n"
 
 
-def test_a_failpoint_that_nobody_armed_is_passed() -> None:
+def test_an_unarmed_failpoint_does_nothing() -> None:
     """Without a test that arms it, a failpoint does nothing."""
     for name in NAMES:
         failpoint(name)
 
 
-def test_only_known_places_can_be_armed() -> None:
+def test_only_existing_failpoints_can_be_armed() -> None:
     """A name that no code passes is a mistake in the test."""
     with pytest.raises(AssertionError):
         arm("store.nowhere")

@@ -1,18 +1,15 @@
-"""Health adds up so that what nobody knows is never counted as good."""
+"""Health is aggregated so that an unknown part never counts as good."""
 
 import pytest
 
 from ringrift.kernel.health import (
-    DEGRADED_MIN,
-    HEALTHY_MIN,
-    REASONS_MAX,
+    _REASONS_MAX,
     Health,
     Status,
+    _score,
     liveness,
     readiness,
-    score,
     whole,
-    word,
     worst,
 )
 
@@ -32,8 +29,8 @@ def parts(*statuses: Status) -> list[Health]:
         ((Status.UNKNOWN, Status.UNHEALTHY, Status.HEALTHY), Status.UNHEALTHY),
     ],
 )
-def test_the_worst_part_speaks_for_all(statuses: tuple[Status, ...], expected: Status) -> None:
-    """The whole is as its worst part; without parts nobody knows, and unknown is worse than degraded."""
+def test_the_worst_part_decides(statuses: tuple[Status, ...], expected: Status) -> None:
+    """The whole is as its worst part; without parts it is unknown, and unknown is worse than degraded."""
     assert worst(parts(*statuses)) is expected
 
 
@@ -50,28 +47,12 @@ def test_the_worst_part_speaks_for_all(statuses: tuple[Status, ...], expected: S
 )
 def test_the_score_is_the_mean_of_points(statuses: tuple[Status, ...], expected: float) -> None:
     """Healthy parts count 1, degraded ones a half, unknown ones nothing."""
-    assert score(parts(*statuses)) == expected
-
-
-@pytest.mark.parametrize(
-    ("points", "expected"),
-    [
-        (1.0, "healthy"),
-        (HEALTHY_MIN, "healthy"),
-        (0.799, "degraded"),
-        (DEGRADED_MIN, "degraded"),
-        (0.599, "unhealthy"),
-        (0.0, "unhealthy"),
-    ],
-)
-def test_each_score_has_its_documented_word(points: float, expected: str) -> None:
-    """From 0.8 on it is healthy, from 0.6 on degraded, below that unhealthy."""
-    assert word(points) == expected
+    assert _score(parts(*statuses)) == expected
 
 
 def test_a_whole_is_as_its_worst_part_for_the_reasons_of_all() -> None:
     """The worst reason comes first, healthy parts need none, and the score is the mean."""
-    found = whole(
+    total = whole(
         "node",
         [
             Health(part="a", status=Status.HEALTHY, since=1.0),
@@ -81,10 +62,9 @@ def test_a_whole_is_as_its_worst_part_for_the_reasons_of_all() -> None:
         ],
     )
 
-    assert (found.part, found.status, found.since) == ("node", Status.UNHEALTHY, 5.0)
-    assert found.reason == "c: given up; d: gone; b: slow"
-    assert found.points == 0.375
-    assert word(found.points) == "unhealthy"
+    assert (total.part, total.status, total.since) == ("node", Status.UNHEALTHY, 5.0)
+    assert total.reason == "c: given up; d: gone; b: slow"
+    assert total.points == 0.375
 
 
 def test_a_whole_of_wholes_keeps_their_scores() -> None:
@@ -97,18 +77,18 @@ def test_a_whole_of_wholes_keeps_their_scores() -> None:
 
 
 def test_a_whole_without_parts_is_unknown() -> None:
-    """What reports nothing is not healthy."""
-    found = whole("node", [])
+    """A component without reports is not healthy."""
+    total = whole("node", [])
 
-    assert (found.status, found.points, found.reason) == (Status.UNKNOWN, 0.0, "nothing reports its health")
+    assert (total.status, total.points, total.reason) == (Status.UNKNOWN, 0.0, "nothing reports its health")
 
 
 def test_a_whole_with_much_wrong_stays_readable() -> None:
     """Reasons have a limit, and what is left out is counted."""
-    found = whole("node", parts(*[Status.UNHEALTHY] * (REASONS_MAX + 3)))
+    total = whole("node", parts(*[Status.UNHEALTHY] * (_REASONS_MAX + 3)))
 
-    assert found.reason.endswith("; and 3 more")
-    assert found.reason.count(";") == REASONS_MAX
+    assert total.reason.endswith("; and 3 more")
+    assert total.reason.count(";") == _REASONS_MAX
 
 
 @pytest.mark.parametrize(
@@ -120,12 +100,12 @@ def test_a_whole_with_much_wrong_stays_readable() -> None:
         (Status.UNHEALTHY, False, False),
     ],
 )
-def test_probes_look_at_what_is_critical(status: Status, alive: bool, ready: bool) -> None:
+def test_probes_check_critical_parts(status: Status, alive: bool, ready: bool) -> None:
     """Unhealthy is not alive; unknown is not ready; parts that are not critical change nothing."""
-    found = [Health(part="heart", status=status), Health(part="hobby", status=Status.UNHEALTHY)]
+    total = [Health(part="heart", status=status), Health(part="hobby", status=Status.UNHEALTHY)]
 
-    assert bool(liveness(found, {"heart"})) is alive
-    assert bool(readiness(found, {"heart"})) is ready
+    assert bool(liveness(total, {"heart"})) is alive
+    assert bool(readiness(total, {"heart"})) is ready
 
 
 def test_a_critical_part_that_reports_nothing_is_neither_alive_nor_ready() -> None:

@@ -8,59 +8,14 @@ import msgspec
 import pytest
 
 from ringrift.kernel.errors import SettingsError, UnknownName
-from ringrift.kernel.settings import PROFILES, Settings
+from ringrift.kernel.ranges import Branch, Range
+from ringrift.kernel.settings import PROFILES, NodeSettings, Settings
 from ringrift.kernel.value import Value
 
-# Every range: the key, just too low, the lowest, the highest, just too high.
-RANGES: list[tuple[str, float, float, float, float]] = [
-    ("store.tx_seconds_max", 0.04, 0.05, 60, 60.1),
-    ("store.waiting_max", 0, 1, 1_000_000, 1_000_001),
-    ("store.log_events_max", 99, 100, 10**9, 10**9 + 1),
-    ("store.detail_events_max", 99, 100, 10**9, 10**9 + 1),
-    ("bus.lapse_seconds", 59, 60, 315_360_000, 315_360_001),
-    ("bus.lapse_seen_seconds", 0.9, 1, 2_592_000, 2_592_001),
-    ("bus.batch", 0, 1, 10_000, 10_001),
-    ("bus.poll_seconds", 0.009, 0.01, 60, 60.1),
-    ("bus.redeliver_seconds", 0.04, 0.05, 3600, 3601),
-    ("cluster.beat_seconds", 0.04, 0.05, 600, 601),
-    ("cluster.elect_seconds", 0.04, 0.05, 5.0, 200.1),
-    ("cluster.role_seconds", 8.9, 9.0, 600, 601),
-    ("cluster.watch_seconds", 0.04, 0.05, 3600, 3601),
-    ("work.slots", 0, 1, 1024, 1025),
-    ("work.lease_seconds", 0.1, 0.2, 3600, 3601),
-    ("work.rescue_seconds", 0.04, 0.05, 600, 601),
-    ("work.gauge_seconds", 0.04, 0.05, 600, 601),
-    ("work.deadline_seconds", 0.4, 0.5, 604_800, 604_801),
-    ("work.grace_seconds", -0.1, 0, 3600, 3601),
-    ("work.jobs_per_child", 0, 1, 10**9, 10**9 + 1),
-    ("work.child_growth_bytes_max", 0, 1, 10**15, 10**15 + 1),
-    ("work.retry.first_seconds", -0.1, 0, 86_400, 86_401),
-    ("work.retry.seconds_max", -0.1, 0, 604_800, 604_801),
-    ("work.retry.tries", 0, 1, 10**6, 10**6 + 1),
-    ("bus.redelivery.jitter", -0.1, 0, 10, 10.1),
-    ("policy.games_per_batch", 0, 1, 10**6, 10**6 + 1),
-    ("policy.games_per_export", 0, 1, 10**9, 10**9 + 1),
-    ("policy.window_batches_max", 0, 1, 256, 257),
-    ("policy.play_jobs_open", 0, 1, 10_000, 10_001),
-    ("policy.blocks_per_job", 0, 1, 256, 257),
-    ("policy.match_jobs_open", 0, 1, 1000, 1001),
-    ("policy.iterations_max", 0, 1, 10**9, 10**9 + 1),
-    ("policy.plateau_rejections", 1, 2, 10_000, 10_001),
-    ("policy.stages.training_seconds_max", 0.9, 1, 31_536_000, 31_536_001),
-    ("policy.gate.elo_0", -1001, -1000, 34, 1001),
-    ("policy.gate.elo_1", -1001, 1, 1000, 1001),
-    ("policy.gate.alpha", 0.0, 1e-6, 0.5, 0.51),
-    ("policy.gate.beta", 0.0, 1e-6, 0.5, 0.51),
-    ("policy.gate.blocks_min", 1, 2, 400, 10_001),
-    ("policy.gate.blocks_max", 15, 16, 100_000, 100_001),
-    ("replicas.copies_min", 0, 1, 100, 101),
-    ("replicas.every_seconds", 0.04, 0.05, 86_400, 86_401),
-    ("sweep.every_seconds", 0.9, 1, 604_800, 604_801),
-    ("sweep.log_bytes_max", 1023, 1024, 10**10, 10**10 + 1),
-    ("sweep.log_files_max", 0, 1, 100, 101),
-]
-# Numbers that no range bounds, each for a reason.
+# Numbers without a range, each for a reason: any seed will do.
 UNBOUNDED = {"policy.seed"}
+# Fields whose range another field of the branch narrows: their ends have a test of their own.
+DEPENDENT = {"elect_seconds", "role_seconds", "elo_0", "elo_1", "blocks_min", "blocks_max"}
 
 
 def tree(key: str, value: object) -> dict[str, Any]:
@@ -71,48 +26,95 @@ def tree(key: str, value: object) -> dict[str, Any]:
     return value
 
 
-def found(settings: object, key: str) -> object:
-    """What *settings* have under *key*."""
+def value_of(settings: object, key: str) -> object:
+    """The value of *settings* under *key*."""
     for name in key.split("."):
         settings = getattr(settings, name)
     return settings
 
 
-def numbers(branch: Value, path: str = "") -> Iterator[str]:
-    """The key of every number in the tree."""
+def fields(branch: Value, path: str = "") -> Iterator[tuple[str, msgspec.structs.FieldInfo, Range | None]]:
+    """The key, the field and the declared range of every leaf of the tree."""
     for field in msgspec.structs.fields(branch):
         value, key = getattr(branch, field.name), f"{path}{field.name}"
         if isinstance(value, Value):
-            yield from numbers(value, f"{key}.")
-        elif (isinstance(value, int | float) and not isinstance(value, bool)) or field.type == int | None:
-            yield key
+            yield from fields(value, f"{key}.")
+        else:
+            yield key, field, branch.ranges().get(field.name) if isinstance(branch, Branch) else None
 
 
-@pytest.mark.parametrize(("key", "low", "high"), [(key, low, high) for key, low, _, _, high in RANGES])
-def test_a_value_out_of_range_names_key_value_and_limit(key: str, low: float, high: float) -> None:
-    """One step outside a range is refused with everything that a person needs to put it right."""
-    for wrong in (low, high):
+LEAVES = {key: (field, limits) for key, field, limits in fields(Settings())}
+RANGES = {key: limits for key, (_, limits) in LEAVES.items() if limits is not None}
+
+
+def is_number(key: str) -> bool:
+    """Return whether the setting *key* is a number."""
+    value, hint = value_of(Settings(), key), LEAVES[key][0].type
+    return (isinstance(value, int | float) and not isinstance(value, bool)) or ("int" in str(hint) and value is None)
+
+
+def step(limits: Range) -> float:
+    """A distance that leads out of *limits* and shows in the message."""
+    return 1 if float(limits.low).is_integer() and float(limits.high).is_integer() else limits.low / 2
+
+
+@pytest.mark.parametrize("key", sorted(RANGES))
+def test_a_value_out_of_its_range_names_key_value_and_range(key: str) -> None:
+    """A value below or above the declared range is refused with everything that a person needs to correct it."""
+    limits = RANGES[key]
+    for value in (limits.low - step(limits), limits.high + step(limits)):
         with pytest.raises(SettingsError) as refused:
-            Settings().overlaid(tree(key, wrong))
+            Settings().overlaid(tree(key, value if value != int(value) else int(value)))
 
-        assert (refused.value.key, refused.value.value) == (key, wrong)
+        assert (refused.value.key, refused.value.value) == (key, value)
         assert str(refused.value) == f"setting {key} = {refused.value.value!r} is not valid: {refused.value.limit}"
         assert re.fullmatch(r"must lie between \S+ and \S+", refused.value.limit)
 
 
-def test_the_edges_of_a_range_belong_to_it() -> None:
-    """The lowest and the highest value that a range names are allowed."""
-    for key, _, low, high, _ in RANGES:
-        for good in (low, high):
-            assert found(Settings().overlaid(tree(key, good)), key) == good
+@pytest.mark.parametrize("key", sorted(key for key in RANGES if key.rpartition(".")[2] not in DEPENDENT))
+def test_ranges_are_inclusive(key: str) -> None:
+    """The lowest and the highest value that a range declares are allowed."""
+    for value in RANGES[key]:
+        whole = int(value) if float(value).is_integer() else value
+        assert value_of(Settings().overlaid(tree(key, whole)), key) == value
 
 
-@pytest.mark.parametrize("key", sorted(set(numbers(Settings())) - UNBOUNDED))
-def test_every_number_of_the_settings_has_a_range(key: str) -> None:
-    """No number may be what is not a number, endless, or below what anybody can mean."""
-    for wrong in ("nan", "inf", "-1e9"):
+@pytest.mark.parametrize(
+    ("branch", "allowed", "refused"),
+    [
+        ("cluster", {"elect_seconds": 3, "role_seconds": 9}, {"elect_seconds": 3, "role_seconds": 8.9}),
+        ("policy.gate", {"blocks_min": 20, "blocks_max": 20}, {"blocks_min": 20, "blocks_max": 19}),
+        ("policy.gate", {"elo_0": 5, "elo_1": 6}, {"elo_0": 5, "elo_1": 5}),
+    ],
+)
+def test_a_range_that_depends_on_another_field(branch: str, allowed: dict[str, Any], refused: dict[str, Any]) -> None:
+    """The second field is refused by its name, and its lowest value is allowed."""
+    assert Settings().overlaid(tree(branch, allowed)) != Settings()
+    with pytest.raises(SettingsError) as error:
+        Settings().overlaid(tree(branch, refused))
+    assert error.value.key == f"{branch}.{list(refused)[1]}"
+
+
+def test_every_number_of_the_settings_has_a_range() -> None:
+    """No number is unbounded or below a sensible minimum."""
+    assert {key for key in LEAVES if is_number(key)} - RANGES.keys() == UNBOUNDED
+
+
+@pytest.mark.parametrize("key", sorted(RANGES))
+def test_no_number_is_endless_or_not_a_number(key: str) -> None:
+    """Text from the environment that reads as infinite or as no number is refused."""
+    for value in ("nan", "inf", "-inf"):
         with pytest.raises(SettingsError):
-            Settings().overlaid(tree(key, wrong))
+            Settings().overlaid(tree(key, value))
+
+
+@pytest.mark.parametrize("key", sorted(LEAVES))
+def test_a_value_of_no_possible_type_names_its_key(key: str) -> None:
+    """No setting is a list of objects."""
+    with pytest.raises(SettingsError) as refused:
+        Settings().overlaid(tree(key, [object()]))
+
+    assert refused.value.key == key
 
 
 @pytest.mark.parametrize("key", ["node.idd", "nodes", "policy.gate.elo", "work.retry.first", "store.path.x"])
@@ -124,13 +126,13 @@ def test_an_unknown_key_is_named(key: str) -> None:
     assert key.removesuffix(".x") in str(refused.value)
 
 
-def test_an_unknown_key_comes_with_the_known_ones() -> None:
-    """Who misspells a key sees its neighbours."""
+def test_an_unknown_key_lists_the_valid_ones() -> None:
+    """The error for a misspelt key lists its neighbours."""
     with pytest.raises(UnknownName) as unknown:
         Settings().overlaid({"node": {"idd": "a"}})
 
     assert unknown.value.name == "node.idd"
-    assert unknown.value.known == ("node.ephemeral", "node.id", "node.loops", "node.profile")
+    assert unknown.value.names == ("node.disabled_daemons", "node.ephemeral", "node.id", "node.profile")
 
 
 @pytest.mark.parametrize(
@@ -147,13 +149,13 @@ def test_an_unknown_key_comes_with_the_known_ones() -> None:
         ("store.path", "/a/b.db", "/a/b.db"),
     ],
 )
-def test_text_becomes_what_the_key_holds(key: str, text: str, value: object) -> None:
+def test_text_is_converted_to_the_type_of_the_key(key: str, text: str, value: object) -> None:
     """Values from the environment are text and are read by the type of their key."""
-    assert found(Settings().overlaid(tree(key, text)), key) == value
+    assert value_of(Settings().overlaid(tree(key, text)), key) == value
 
 
 @pytest.mark.parametrize(
-    ("key", "wrong"),
+    ("key", "value"),
     [
         ("work.slots", "many"),
         ("work.slots", "1.5"),
@@ -169,13 +171,13 @@ def test_text_becomes_what_the_key_holds(key: str, text: str, value: object) -> 
         ("work.params", {"x": [1]}),
     ],
 )
-def test_a_value_of_the_wrong_type_names_its_key(key: str, wrong: object) -> None:
-    """What cannot be read as the type of its key is refused under that key, also inside a branch."""
+def test_a_value_of_the_wrong_type_names_its_key(key: str, value: object) -> None:
+    """A value that cannot be read as the type of its key is refused under that key, also inside a branch."""
     with pytest.raises(SettingsError) as refused:
-        Settings().overlaid(tree(key, wrong))
+        Settings().overlaid(tree(key, value))
 
     assert refused.value.key == key
-    assert f"setting {key} = {wrong!r}" in str(refused.value)
+    assert f"setting {key} = {value!r}" in str(refused.value)
 
 
 def test_a_node_id_is_refused_like_every_setting() -> None:
@@ -187,12 +189,25 @@ def test_a_node_id_is_refused_like_every_setting() -> None:
     assert refused.value.limit
 
 
-def test_an_unknown_profile_lists_the_known_ones() -> None:
-    """Who misspells a profile sees all of them."""
+def test_an_unknown_profile_lists_the_valid_ones() -> None:
+    """The error for a misspelt profile lists all of them."""
     with pytest.raises(SettingsError) as refused:
         Settings().overlaid({"node": {"profile": "fulll"}})
 
     assert all(profile in str(refused.value) for profile in PROFILES)
+
+
+def test_lease_expiry_cannot_be_disabled() -> None:
+    """Without it the jobs of dead nodes would never be taken over."""
+    assert NodeSettings(disabled_daemons=("fill",)).disabled_daemons == ("fill",)
+    with pytest.raises(SettingsError, match=r"node\.disabled_daemons = .*rescue must run"):
+        NodeSettings(disabled_daemons=("fill", "rescue"))
+
+
+def test_a_branch_used_twice_names_the_right_key() -> None:
+    """The bounds of the review are no bounds of the gate."""
+    with pytest.raises(SettingsError, match=r"policy\.review\.alpha = 2"):
+        Settings().overlaid({"policy": {"review": {"alpha": 2}}})
 
 
 def test_a_variant_cannot_be_named_twice() -> None:
@@ -208,21 +223,21 @@ def test_the_bounds_of_the_gate_have_an_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"work": {"slots": 4, "lease_seconds": -1}}, {"work": {"slots": 4}, "nodes": {}}, {"bus": {"batch": "x"}}]
+    "value", [{"work": {"slots": 4, "lease_seconds": -1}}, {"work": {"slots": 4}, "nodes": {}}, {"bus": {"batch": "x"}}]
 )
-def test_nothing_changes_on_error(wrong: Mapping[str, Any]) -> None:
+def test_nothing_changes_on_error(value: Mapping[str, Any]) -> None:
     """A tree with one wrong value leaves the settings as they were, also where its other values are good."""
     settings = Settings()
     before = msgspec.json.encode(settings)
 
     with pytest.raises((SettingsError, UnknownName)):
-        settings.overlaid(wrong)
+        settings.overlaid(value)
 
     assert msgspec.json.encode(settings) == before
 
 
-def test_an_overlay_changes_only_what_it_names() -> None:
-    """Values beside the named one, also in the same branch, stay as they were."""
+def test_an_overlay_changes_only_its_own_keys() -> None:
+    """Values beside the overlaid one, also in the same branch, stay as they were."""
     before = Settings.cloud("/home")
 
     after = before.overlaid({"policy": {"gate": {"alpha": 0.01}}})

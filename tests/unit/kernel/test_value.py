@@ -1,4 +1,4 @@
-"""A Value cannot be changed, is built by name only, and says so to every class below it."""
+"""A Value is immutable, is built by keyword only, and so is every subclass."""
 
 import msgspec
 import pytest
@@ -50,7 +50,7 @@ def test_a_mutable_default_is_not_shared() -> None:
 
 
 def test_a_value_survives_the_wire() -> None:
-    """What is encoded is decoded to the same value, with its tag."""
+    """An encoded value decodes to the same value, with its tag."""
     value = Marked(x=1, mark="there")
 
     assert msgspec.json.decode(msgspec.json.encode(value), type=Marked) == value

@@ -1,24 +1,30 @@
-"""Story: a line with the jobs that are alive for it, moved by hand from event to event and checked after each."""
+"""Story: a line with its live jobs, moved from event to event and checked after each."""
 
 import hashlib
 
-from ringrift.evaluation.budget import opened
+from ringrift.evaluation.budget import open_account
 from ringrift.events import data, evaluation, model, pipeline, selfplay, training, work
 from ringrift.events.base import Event
-from ringrift.jobs import Distribute, Export, Job, Match, Play, Sync, Train, Verify
+from ringrift.jobs import Distribute, Export, Job, Match, Play, Purpose, Sync, Train, Verify
 from ringrift.kernel.settings import Budget, Gate, Policy
-from ringrift.pipeline.fill import may_play, top_up
-from ringrift.pipeline.line import Line, Stage, check
-from ringrift.pipeline.machine import advance, open_line
+from ringrift.pipeline.line import Line, Stage, check, may_play, top_up
+from ringrift.pipeline.machine import advance, new_line
 from ringrift.pipeline.models import Model, become
-from ringrift.pipeline.step import Step
+from ringrift.pipeline.step import Step, context_for
 
 VARIANT = "hex8_2p"
 POLICY = Policy(
-    variants=(VARIANT,), games_per_batch=10, games_per_export=20, window_batches_max=3, play_jobs_open=2,
-    blocks_per_job=2, match_jobs_open=2, gate=Gate(elo_0=0.0, elo_1=200.0, blocks_min=4, blocks_max=8),
-    budget=Budget(share=0.5, start=1.0), review_promotions=0,
-)  # fmt: skip
+    variants=(VARIANT,),
+    games_per_batch=10,
+    games_per_export=20,
+    window_batches_max=3,
+    play_jobs_open=2,
+    blocks_per_job=2,
+    match_jobs_open=2,
+    gate=Gate(elo_0=0.0, elo_1=200.0, blocks_min=4, blocks_max=8),
+    budget=Budget(share=0.5, start=1.0),
+    review_promotions=0,
+)
 WIN, LOSS, EVEN = (1.0, 1.0), (0.0, 0.0), (0.5, 0.5)
 
 
@@ -28,7 +34,7 @@ def blob(name: str) -> str:
 
 
 def result(job: Job, scores: tuple[float, ...] = WIN) -> Event:
-    """What is said when *job* ends well; the same job always makes the same bytes."""
+    """The event when *job* ends well; the same job always makes the same bytes."""
     match job:
         case Play():
             batch = blob(f"batch {job.seed} {job.model}")
@@ -54,41 +60,44 @@ def result(job: Job, scores: tuple[float, ...] = WIN) -> Event:
         case Verify():
             return model.Verified(variant=VARIANT, model=job.model, node="n")
         case Match():
-            blocks = [evaluation.Played(number=job.first + n, scores=scores) for n in range(job.count)]
-            return evaluation.BlocksPlayed(
-                variant=VARIANT, candidate=job.candidate, champion=job.opponent, blocks=tuple(blocks), node="n",
-                seed=job.seed,
-            )  # fmt: skip
+            blocks = [evaluation.Block(number=job.first + n, scores=scores) for n in range(job.count)]
+            names = {"candidate": job.candidate, "champion": job.opponent, "seed": job.seed}
+            return evaluation.BlocksPlayed(variant=VARIANT, blocks=tuple(blocks), node="n", **names)
         case Distribute():
             return model.Distributed(variant=VARIANT, model=job.model, nodes=("n",))
     raise AssertionError(job)
 
 
 def burial(job: Job, culprit: str | None = None) -> work.Buried:
-    """What is said when *job* will never be done."""
+    """The event when *job* will never be done."""
+    names = {"purpose": job.purpose, "candidate": job.candidate} if isinstance(job, Match) else {}
     return work.Buried(
-        variant=VARIANT, job="j", kind=job.kind(), key=job.key, error="exit 13", attempts=4, blob=culprit
+        variant=VARIANT, job="j", kind=job.kind(), key=job.key, error="exit 13", attempts=4, blob=culprit, **names
     )
 
 
-def waits_for(line: Line) -> set[str]:
-    """The keys of jobs of which at least one must be alive, or the line stands still for ever."""
+def label(job: Job) -> str:
+    """Return the kind of *job*; for a match that cannot promote, its purpose."""
+    return job.purpose if isinstance(job, Match) and job.purpose != Purpose.PROMOTION else job.kind()
+
+
+def is_awaited(line: Line, job: Job) -> bool:
+    """Return whether *line* would stand still for ever without *job*."""
     candidate = line.candidate
-    match line.stage:
-        case Stage.STARTING | Stage.TRAINING:
-            return {f"train:{VARIANT}:"}
-        case Stage.EXPORTING:
-            return {f"export:{VARIANT}:"}
-        case Stage.VERIFYING:
-            assert candidate is not None
-            copying = set() if candidate.copied else {f"sync:{VARIANT}:{candidate.model}"}
-            return copying or {f"verify:{VARIANT}:{candidate.model}"}
-        case Stage.EVALUATING:
-            assert candidate is not None
-            return {f"match:{VARIANT}:{candidate.model}:"}
-        case Stage.DISTRIBUTING:
-            return {f"distribute:{VARIANT}:{line.champion}"}
-    return set()
+    match line.stage, job:
+        case ((Stage.STARTING | Stage.TRAINING), Train()):
+            return True
+        case Stage.EXPORTING, Export():
+            return True
+        case Stage.VERIFYING, Sync() if candidate is not None and not candidate.copied:
+            return job.blob == candidate.model
+        case Stage.VERIFYING, Verify() if candidate is not None and candidate.copied:
+            return job.model == candidate.model
+        case Stage.EVALUATING, Match() if candidate is not None:
+            return (label(job), job.candidate) == ("match", candidate.model)
+        case Stage.DISTRIBUTING, Distribute():
+            return job.model == line.champion
+    return False
 
 
 class Story:
@@ -97,59 +106,63 @@ class Story:
     def __init__(self, policy: Policy = POLICY) -> None:
         self.policy, self.at = policy, 0.0
         self.alive: dict[str, Job] = {}
-        self.told: list[Event] = []
+        self.events: list[Event] = []
         self.models: dict[str, Model] = {}
-        self.account = opened(policy.budget)
-        step = open_line(pipeline.Opened(variant=VARIANT, workload="fake"), policy, self.at)
-        self.line = step.line
-        self.take(step)
+        self.account = open_account(policy.budget)
+        opened = pipeline.Opened(variant=VARIANT, workload="fake")
+        self.line = new_line(opened)
+        self.apply(self.decide(opened))
 
-    def tell(self, event: Event) -> Step:
+    def decide(self, event: Event) -> Step:
+        """Return the step that follows from *event*."""
+        return advance(self.line, event, context_for(self.line, self.policy, self.at, self.account))
+
+    def publish(self, event: Event) -> Step:
         """Let *event* happen."""
         self.at += 1.0
-        step = advance(self.line, event, self.policy, self.at, self.account)
-        self.told.append(event)
-        self.line = step.line
-        self.take(step)
+        step = self.decide(event)
+        self.events.append(event)
+        self.apply(step)
         return step
 
-    def take(self, step: Step) -> None:
-        """Let *step* be taken."""
+    def apply(self, step: Step) -> None:
+        """Let the line take *step*."""
+        self.line = step.line
         check(self.line)
         self.account = step.account or self.account
         for change in step.models:
-            known = self.models.get(change.model)
-            self.models[change.model] = become(known, VARIANT, change, self.at)
-        self.alive = {key: job for key, job in self.alive.items() if not key.startswith(step.cancel)}
+            self.models[change.model] = become(self.models.get(change.model), VARIANT, change, self.at)
+        for cancelled in step.cancel:
+            self.alive = {key: job for key, job in self.alive.items() if not cancelled.matches(job)}
         for job in step.jobs:
             self.alive.setdefault(job.key, job)
 
     def finish(self, kind: str, scores: tuple[float, ...] = WIN) -> Step:
-        """End the oldest live job of *kind* well."""
-        return self.tell(result(self.pop(kind), scores))
+        """End the oldest live job of *kind* with success."""
+        return self.publish(result(self.pop(kind), scores))
 
     def bury(self, kind: str, culprit: str | None = None) -> Step:
         """End the oldest live job of *kind* for good."""
-        return self.tell(burial(self.pop(kind), culprit))
+        return self.publish(burial(self.pop(kind), culprit))
 
     def pop(self, kind: str) -> Job:
-        """The oldest live job of *kind*, which is not alive any more."""
-        key = next(key for key in self.alive if key.startswith(f"{kind}:"))
+        """Remove and return the oldest live job of *kind*."""
+        key = next(key for key, job in self.alive.items() if label(job) == kind)
         return self.alive.pop(key)
 
     def fill(self) -> None:
         """Ask for self-play, as the daemon does."""
         if may_play(self.line, self.policy, self.at).allowed:
-            under_way = sum(job.kind() == "play" for job in self.alive.values())
-            self.line, jobs = top_up(self.line, under_way, self.policy)
+            live = sum(job.kind() == "play" for job in self.alive.values())
+            self.line, jobs = top_up(self.line, live, self.policy)
             self.alive |= {job.key: job for job in jobs}
 
     def play_batch(self) -> Step:
         """Play a batch and copy it."""
         self.fill()
-        event = self.tell(result(self.pop("play"))).jobs[0]
+        event = self.publish(result(self.pop("play"))).jobs[0]
         del self.alive[event.key]
-        return self.tell(result(event))
+        return self.publish(result(event))
 
     def go(self, stage: Stage) -> "Story":
         """Go on, every job done well, until *stage*."""
@@ -159,16 +172,22 @@ class Story:
             if self.line.stage is Stage.COLLECTING:
                 self.play_batch()
             else:
-                self.finish(next(key for key in self.alive if not key.startswith("play:")).split(":")[0])
+                self.finish(next(label(job) for job in self.alive.values() if label(job) != "play"))
         raise AssertionError(f"never came to {stage}")
 
     def lives(self) -> bool:
-        """Whether something that the line waits for is under way."""
-        return all(any(key.startswith(wanted) for key in self.alive) for wanted in waits_for(self.line))
+        """Return whether something that the line waits for is under way."""
+        waits = self.line.stage not in (Stage.COLLECTING, Stage.RESTING)
+        return not waits or any(is_awaited(self.line, job) for job in self.alive.values())
+
+    def labels(self) -> set[str]:
+        """Return the jobs under way, by kind or purpose."""
+        return {label(job) for job in self.alive.values()}
 
 
 def at(stage: Stage, rounds: int = 1) -> Story:
-    """A line in *stage* with self-play under way and *rounds* promotions behind it, where the stage allows that."""
+    """Return a line in *stage* with self-play under way and *rounds* earlier promotions, where the stage allows
+    that."""
     story = Story()
     if stage is Stage.STARTING:
         return story

@@ -1,108 +1,144 @@
-"""A line's trend rests on several matches and is said when it changes; a plateau is said once and ends by promotion."""
+"""A trend is published when the bounds of the velocity name another one; a plateau once, until a promotion ends it."""
 
 import pytest
 
-from ringrift.events import evaluation
+from ringrift.evaluation.budget import open_account
+from ringrift.evaluation.interval import Interval
+from ringrift.events import evaluation, model, pipeline
+from ringrift.events.base import Event
+from ringrift.events.evaluation import Rated, Strength, Summary
 from ringrift.kernel.settings import Policy
-from ringrift.pipeline.feedback import MATCHES_MAX, Decided, Pace, elo_per_hour, feel, trend
+from ringrift.kernel.value import changed
+from ringrift.pipeline.decide import _DECIDERS, decide
+from ringrift.pipeline.feedback import update_feedback
+from ringrift.pipeline.line import Line, Stage
+from ringrift.pipeline.ratings import ChampionPeriod, LineRatings
+from ringrift.pipeline.signals import Feedback, trend
+from ringrift.pipeline.step import Context, Step, context_for
 
 HOUR = 3600.0
+V = "hex8_2p"
 POLICY = Policy(plateau_rejections=4)
+LINE = Line(variant=V, workload="fake", players=2, stage=Stage.COLLECTING, champion="c", generation=3, tries=9)
 
 
-def matches(*gains: float) -> list[Decided]:
-    """Decided matches, one an hour."""
-    return [Decided(time=HOUR * number, gain=gain) for number, gain in enumerate(gains)]
+def context(feedback: Feedback, at: float, ratings: LineRatings | None = None) -> Context:
+    """Return the context of a decision."""
+    context = context_for(LINE, POLICY, at, open_account(POLICY.budget))
+    return changed(context, feedback=feedback, ratings=ratings or context.ratings)
 
 
-def match(elo: float) -> evaluation.Finished:
-    """A match that promoted a candidate so much stronger, or none at all."""
+def match(*, promoted: bool) -> evaluation.Finished:
+    """A decided match."""
     return evaluation.Finished(
-        variant="hex8_2p", candidate="c", champion="d", blocks=16, score=0.5, elo=elo or -20.0, promoted=elo > 0
+        variant=V, candidate="c", champion="d", blocks=16, score=0.5, elo=20.0, promoted=promoted
     )
 
 
-def story(*gains: float) -> tuple[Pace, list[str]]:
-    """One match an hour with each of *gains*, 0 = rejected: the pace at the end, and what was said at which match."""
-    pace, said = Pace(variant="hex8_2p"), []
-    for number, gain in enumerate(gains):
-        felt = feel(pace, match(gain), POLICY, HOUR * number)
-        pace = felt.pace
-        for event in felt.events:
-            word = event.trend if isinstance(event, evaluation.VelocityChanged) else "plateau"
-            said.append(f"{number}:{word}")
-    return pace, said
+def match_history(*results: bool) -> tuple[Feedback, list[tuple[int, Event]]]:
+    """Play one match an hour with each of *results*: the feedback at the end, and the events of each match."""
+    feedback, events = Feedback(variant=V), []
+    for number, promoted in enumerate(results):
+        step = update_feedback(LINE, match(promoted=promoted), context(feedback, HOUR * number))
+        assert step.feedback is not None
+        feedback, events = step.feedback, [*events, *((number, event) for event in step.events)]
+    return feedback, events
+
+
+def rate(before: Feedback, *elos: float, half: float = 1.0) -> Step:
+    """The step after ratings of champions of these strengths, one an hour."""
+    strengths = [
+        Strength(weights=f"m{n}", settings="", elo=elo, lower=elo - half, upper=elo + half, blocks=9, anchored=True)
+        for n, elo in enumerate(elos)
+    ]
+    periods = tuple(ChampionPeriod(model=f"m{n}", generation=n, since=n * HOUR) for n in range(len(elos)))
+    summary = Summary(players=len(elos), blocks=9, strengths=tuple(strengths))
+    event = Rated(variant=V, report="r", tally="t", node="n", summary=summary)
+    return update_feedback(LINE, event, context(before, HOUR * len(elos), LineRatings(variant=V, periods=periods)))
 
 
 @pytest.mark.parametrize(
-    ("gains", "expected"),
+    ("pace", "expected"),
     [
-        ((), None),
-        ((50.0,), None),
-        ((50.0, 50.0), None),
-        ((50.0, 0.0, 0.0), "flat"),
-        ((0.0, 50.0, 50.0), "steady"),
-        ((50.0, 50.0, 0.0), "steady"),
-        ((0.0, 0.0, 50.0), "rising"),
-        ((0.0, 20.0, 20.0, 50.0, 50.0), "rising"),
-        ((0.0, 40.0, 40.0, 20.0, 20.0), "steady"),
+        (None, "unknown"),
+        (Interval(value=0.0, lower=-1.0, upper=1.0), "flat"),
+        (Interval(value=0.0, lower=-9.0, upper=9.0), "steady"),
+        (Interval(value=9.0, lower=5.0, upper=13.0), "rising"),
     ],
 )
-def test_a_trend_compares_the_newer_half_with_the_older(gains: tuple[float, ...], expected: str | None) -> None:
-    """Too few matches say nothing; no gain at all is flat; much more than before is rising."""
-    assert trend(matches(*gains), "unknown") == expected
+def test_a_trend_needs_conclusive_bounds(pace: Interval | None, expected: str) -> None:
+    """Bounds that allow both are steady."""
+    assert trend(pace) == expected
 
 
-def test_a_line_that_is_rising_stays_so_while_it_gets_faster() -> None:
-    """It takes less to stay rising than to become it, so that one match does not turn it round."""
-    faster = matches(0.0, 20.0, 20.0, 25.0, 25.0)
+def test_a_trend_is_published_when_it_changes() -> None:
+    """With the velocity that the signals go by, and from what to what; the same again is not published."""
+    first = rate(Feedback(variant=V), 0.0, 40.0, 80.0, 120.0)
+    [event] = first.events
+    assert first.feedback is not None
+    assert first.feedback.velocity is not None
 
-    assert (trend(faster, "steady"), trend(faster, "rising")) == ("steady", "rising")
-    assert trend(matches(0.0, 20.0, 20.0, 20.0, 20.0), "rising") == "steady"
-
-
-def test_the_pace_counts_what_was_gained_after_the_first_match() -> None:
-    """The first match only says when the clock starts; equal times do not divide by nothing."""
-    assert elo_per_hour(matches(1000.0, 30.0, 0.0, 30.0)) == pytest.approx(20.0)
-    assert elo_per_hour([Decided(time=5.0, gain=1.0)] * 3) == pytest.approx(2.0 * HOUR)
-
-
-def test_a_trend_is_said_when_it_changes() -> None:
-    """At the third match for the first time, then only with another word."""
-    _, said = story(30.0, 30.0, 30.0, 30.0, 30.0)
-
-    assert said == ["2:steady"]
-
-
-def test_the_change_says_from_what_to_what_and_on_how_many_matches() -> None:
-    """With the pace in Elo an hour over the matches that are remembered."""
-    pace = Pace(variant="hex8_2p", trend="flat", matches=tuple(matches(0.0, 0.0)), rejections=2)
-
-    [said] = feel(pace, match(60.0), POLICY, 2 * HOUR).events
-
-    assert said == evaluation.VelocityChanged(
-        variant="hex8_2p", trend="rising", before="flat", elo_per_hour=30.0, matches=3
+    assert event == evaluation.VelocityChanged(
+        variant=V, trend="rising", before="unknown", elo_per_hour=first.feedback.velocity.value, champions=4
     )
+    assert rate(first.feedback, 0.0, 40.0, 80.0, 120.0).events == ()
+    [flat] = rate(first.feedback, *(120.0,) * 8).events
+    assert isinstance(flat, evaluation.VelocityChanged)
+    assert (flat.trend, flat.before) == ("flat", "rising")
 
 
-def test_a_plateau_is_said_once_and_ends_with_a_promotion() -> None:
-    """The fourth rejection in a row says it; more do not; a promotion ends it, and the next one is said again."""
-    _, said = story(*(0.0,) * 6, 30.0, *(0.0,) * 4)
+def test_too_few_champions_are_no_trend() -> None:
+    """Nothing is published, and the velocity is unknown."""
+    step = rate(Feedback(variant=V), 40.0)
 
-    assert [word for word in said if word.endswith("plateau")] == ["3:plateau", "10:plateau"]
+    assert step.events == ()
+    assert step.feedback is not None
+    assert (step.feedback.velocity, step.feedback.trend) == (None, "unknown")
 
 
-def test_a_plateau_says_since_when() -> None:
+def test_a_plateau_is_published_once_and_ends_with_a_promotion() -> None:
+    """The fourth rejection in a row begins it; more do not; a promotion ends it, and then it may begin again."""
+    _, events = match_history(*(False,) * 6, True, *(False,) * 4)
+
+    assert [number for number, _ in events] == [3, 10]
+    assert all(isinstance(event, evaluation.Plateaued) for _, event in events)
+
+
+def test_a_plateau_names_its_beginning() -> None:
     """From the first rejection after the last promotion."""
-    pace, _ = story(30.0, 0.0, 0.0, 0.0)
+    _, [(_, event)] = match_history(True, False, False, False, False)
 
-    [said] = feel(pace, match(0.0), POLICY, 4 * HOUR).events
-
-    assert said == evaluation.Plateaued(variant="hex8_2p", rejections=4, since=HOUR)
+    assert event == evaluation.Plateaued(variant=V, rejections=4, since=HOUR)
 
 
-def test_only_the_last_matches_are_remembered() -> None:
-    """What is kept does not grow."""
-    pace, _ = story(*(30.0,) * 50)
+def test_the_event_and_the_effect_begin_together() -> None:
+    """There is one definition of a plateau: its event and its effect begin at the same time."""
+    before, events = match_history(False, False, False)
+    after, more = match_history(False, False, False, False)
 
-    assert len(pace.matches) == MATCHES_MAX
+    assert (before.effects, events) == ((), [])
+    assert ([effect.signal for effect in after.effects], len(more)) == (["plateau"], 1)
+
+
+def test_other_events_change_nothing() -> None:
+    """Only decided matches, ratings and rollbacks are feedback."""
+    start = context(Feedback(variant=V), HOUR)
+
+    event = pipeline.Moved(variant=V, stage="exporting", before="collecting")
+
+    assert update_feedback(LINE, event, start) is start.step
+
+
+def test_every_decider_is_in_the_chain() -> None:
+    """The chain is the documented one, and an event that concerns none of them leaves the line alone."""
+    event = model.Distributed(variant=V, model="other", nodes=())
+
+    assert [decider.__name__ for decider in _DECIDERS] == [
+        "exclude",
+        "expire_effects",
+        "advance",
+        "set_lead",
+        "update_feedback",
+        "hold",
+    ]
+    assert decide(LINE, event, context(Feedback(variant=V), HOUR)) == Step(line=LINE)

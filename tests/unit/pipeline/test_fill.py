@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from ringrift.jobs import ORDINARY, Play
-from ringrift.pipeline.fill import FRESH_EXPORTS_MAX, may_play, top_up
-from ringrift.pipeline.line import Batch, Line, Stage
+from ringrift.pipeline.line import FRESH_EXPORTS_MAX, Batch, Line, Stage, may_play, top_up
 from unit.pipeline.story import POLICY, VARIANT, blob
 
 LIMIT = FRESH_EXPORTS_MAX * POLICY.games_per_export
@@ -16,11 +15,17 @@ LINE = Line(
 
 @pytest.mark.parametrize(
     ("fresh", "pending", "allowed"),
-    [(0, (), True), (LIMIT - 1, (), True), (LIMIT, (), False), (0, (LIMIT,), False), (LIMIT - 20, (10, 9), True),
-     (LIMIT - 20, (10, 10), False)],
-)  # fmt: skip
+    [
+        (0, (), True),
+        (LIMIT - 1, (), True),
+        (LIMIT, (), False),
+        (0, (LIMIT,), False),
+        (LIMIT - 20, (10, 9), True),
+        (LIMIT - 20, (10, 10), False),
+    ],
+)
 def test_games_that_wait_for_export_have_a_limit(fresh: int, pending: tuple[int, ...], allowed: bool) -> None:
-    """Copied and uncopied games count alike; from the limit on new ones would only grow old."""
+    """Copied and uncopied games count alike; beyond the limit new ones would only grow old."""
     batches = tuple(Batch(blob=blob(str(place)), games=games) for place, games in enumerate(pending))
     line = msgspec.structs.replace(LINE, fresh=fresh, pending=batches)
 
@@ -31,20 +36,20 @@ def test_games_that_wait_for_export_have_a_limit(fresh: int, pending: tuple[int,
 
 
 @pytest.mark.parametrize("stage", [stage for stage in Stage if stage not in (Stage.STARTING, Stage.RESTING)])
-def test_games_are_wanted_in_every_stage_with_a_champion(stage: Stage) -> None:
+def test_self_play_runs_in_every_stage_with_a_champion(stage: Stage) -> None:
     """Nodes play on while the line exports, trains and judges."""
     assert may_play(msgspec.structs.replace(LINE, stage=stage), POLICY, 0.0).allowed
 
 
-def test_without_a_champion_nobody_plays() -> None:
+def test_without_a_champion_there_is_no_self_play() -> None:
     """There is nothing to play with before generation 0."""
     verdict = may_play(msgspec.structs.replace(LINE, champion=None, generation=-1), POLICY, 0.0)
 
     assert (verdict.allowed, verdict.rule) == (False, "a champion to play with")
 
 
-def test_a_resting_line_asks_for_no_games() -> None:
-    """Who rests does not play."""
+def test_a_resting_line_enqueues_no_games() -> None:
+    """A line at rest does not play."""
     policy = msgspec.structs.replace(POLICY, iterations_max=3)
     line = msgspec.structs.replace(LINE, stage=Stage.RESTING, iteration=3)
 
@@ -53,16 +58,16 @@ def test_a_resting_line_asks_for_no_games() -> None:
     assert (verdict.allowed, verdict.rule, verdict.value, verdict.limit) == (False, "the line rests", 3, 3)
 
 
-@pytest.mark.parametrize(("under_way", "asked"), [(0, 2), (1, 1), (2, 0), (5, 0)])
-def test_play_jobs_are_topped_up(under_way: int, asked: int) -> None:
-    """As many jobs are asked for as are missing, each with the champion and the games of a batch."""
+@pytest.mark.parametrize(("under_way", "missing"), [(0, 2), (1, 1), (2, 0), (5, 0)])
+def test_play_jobs_are_topped_up(under_way: int, missing: int) -> None:
+    """The missing jobs are enqueued, each with the champion and the games of a batch."""
     line, jobs = top_up(LINE, under_way, POLICY)
 
-    assert len(jobs) == asked
-    assert line == msgspec.structs.replace(LINE, plays=asked)
+    assert len(jobs) == missing
+    assert line == msgspec.structs.replace(LINE, plays=missing)
     for job in jobs:
-        wanted = Play(variant=VARIANT, model=blob("champion"), games=10, seed=job.seed, priority=ORDINARY)
-        assert job == wanted
+        expected = Play(variant=VARIANT, model=blob("champion"), games=10, seed=job.seed, priority=ORDINARY)
+        assert job == expected
 
 
 def test_no_two_play_jobs_share_a_seed() -> None:

@@ -1,4 +1,4 @@
-"""Ladder rounds come on a schedule, when ratings are uncertain and nobody waits, and they promote nobody."""
+"""Ladder rounds run on a schedule, when ratings are uncertain and the queue is free, and they never promote."""
 
 from pathlib import Path
 
@@ -6,16 +6,14 @@ import msgspec
 import pytest
 
 from ringrift.daemons.ladder import ladder as look
-from ringrift.evaluation.budget import opened
 from ringrift.events.evaluation import Pair, Strength, Summary
-from ringrift.jobs import ORDINARY, Match
+from ringrift.jobs import ORDINARY, JobFilter, Match, Purpose
 from ringrift.kernel.settings import Policy
-from ringrift.pipeline import ladder, standing
-from ringrift.pipeline.ladder import PAIRS_PER_ROUND, PURPOSE, UNCERTAIN_ELO, Ladder, climb, may_climb, pairs
+from ringrift.pipeline.ladder import _PAIRS_PER_ROUND, _UNCERTAIN_ELO, LADDERS, Ladder, _pairs, climb, may_climb
 from ringrift.pipeline.line import Ancestor, Stage
-from ringrift.pipeline.machine import advance
-from ringrift.pipeline.records import verdicts_of
-from ringrift.pipeline.standing import Standing
+from ringrift.pipeline.ratings import RATINGS, LineRatings
+from ringrift.work.admission import VERDICTS
+from ringrift.work.desk import cancel
 from ringrift.work.limits import READY_SOFT
 from unit.pipeline.story import POLICY, VARIANT, Line, Story, at, blob, result
 from unit.work.world import World, play
@@ -23,122 +21,139 @@ from unit.work.world import World, play
 HOUR = 3600.0
 OLD, BEFORE, CHAMPION, GONE = (blob(name) for name in ("old", "before", "champion", "gone"))
 LINE = Line(
-    variant=VARIANT, workload="fake", players=2, stage=Stage.COLLECTING, champion=CHAMPION, generation=2,
+    variant=VARIANT,
+    workload="fake",
+    players=2,
+    stage=Stage.COLLECTING,
+    champion=CHAMPION,
+    generation=2,
     ancestors=(Ancestor(model=OLD, generation=0), Ancestor(model=BEFORE, generation=1)),
-)  # fmt: skip
+)
 CLIMBS = msgspec.structs.replace(POLICY, ladder_seconds=HOUR, ladder_blocks=10, blocks_per_job=4)
 
 
-def known(*told: tuple[str, str], half: float = 50.0) -> Standing:
-    """What is known of a line whose champion's rating may be off by *half*, and who should meet next."""
+def state(*log: tuple[str, str], half: float = 50.0) -> LineRatings:
+    """Return the ratings of a line whose champion may be off by *half*, and the players that should meet next."""
     champion = Strength(
         weights=CHAMPION, settings="s", elo=100.0, lower=100.0 - half, upper=100.0 + half, blocks=9, anchored=True
     )
-    found = tuple(Pair(one=one, other=other) for one, other in told)
-    return Standing(variant=VARIANT, summary=Summary(players=3, blocks=9, strengths=(champion,), pairs=found))
+    actual = tuple(Pair(one=one, other=other) for one, other in log)
+    return LineRatings(variant=VARIANT, summary=Summary(players=3, blocks=9, strengths=(champion,), pairs=actual))
 
 
-KNOWN = known((CHAMPION, OLD), ("greedy", BEFORE))
-SURE = known((CHAMPION, OLD), half=UNCERTAIN_ELO - 1.0)
+RATED = state((CHAMPION, OLD), ("greedy", BEFORE))
+SURE = state((CHAMPION, OLD), half=_UNCERTAIN_ELO - 1.0)
 FIRST = Ladder(variant=VARIANT, time=0.0)
 
 
 @pytest.mark.parametrize(
-    ("standing", "policy", "ready", "under_way", "at", "rule"),
+    ("ratings", "policy", "ready", "live", "at", "rule"),
     [
-        (KNOWN, CLIMBS, 0, 0, HOUR, None),
-        (KNOWN, CLIMBS, READY_SOFT - 1, 0, HOUR, None),
-        (KNOWN, CLIMBS, 0, 0, HOUR - 1.0, "seconds since the last round"),
-        (KNOWN, CLIMBS, READY_SOFT, 0, HOUR, "jobs that wait in the queue"),
-        (KNOWN, CLIMBS, 0, 1, HOUR, "jobs of an earlier round"),
+        (RATED, CLIMBS, 0, 0, HOUR, None),
+        (RATED, CLIMBS, READY_SOFT - 1, 0, HOUR, None),
+        (RATED, CLIMBS, 0, 0, HOUR - 1.0, "seconds since the last round"),
+        (RATED, CLIMBS, READY_SOFT, 0, HOUR, "jobs that wait in the queue"),
+        (RATED, CLIMBS, 0, 1, HOUR, "jobs of an earlier round"),
         (SURE, CLIMBS, 0, 0, HOUR, "Elo that the champion's rating may be off by"),
-        (known((GONE, OLD)), CLIMBS, 0, 0, HOUR, "pairs that ratings would like to see"),
-        (Standing(variant=VARIANT), CLIMBS, 0, 0, HOUR, "pairs that ratings would like to see"),
-        (KNOWN, msgspec.structs.replace(CLIMBS, ladder_seconds=0.0), 0, 0, HOUR, "a schedule: policy.ladder_seconds"),
+        (state((GONE, OLD)), CLIMBS, 0, 0, HOUR, "pairs that ratings would learn from"),
+        (LineRatings(variant=VARIANT), CLIMBS, 0, 0, HOUR, "pairs that ratings would learn from"),
+        (RATED, msgspec.structs.replace(CLIMBS, ladder_seconds=0.0), 0, 0, HOUR, "a schedule: policy.ladder_seconds"),
     ],
-)  # fmt: skip
-def test_a_round_waits_until_it_is_wanted_and_in_nobodys_way(
-    standing: Standing, policy: Policy, ready: int, under_way: int, at: float, rule: str | None
+)
+def test_a_round_waits_until_it_is_due_and_the_queue_is_free(
+    ratings: LineRatings, policy: Policy, ready: int, live: int, at: float, rule: str | None
 ) -> None:
-    """The verdict names the first thing that is missing."""
-    said = may_climb(LINE, standing, FIRST, policy, ready=ready, under_way=under_way, at=at)
+    """The verdict names the first missing condition."""
+    verdict = may_climb(LINE, ratings, FIRST, policy, ready=ready, live=live, at=at)
 
-    assert said.allowed is (rule is None)
-    assert rule is None or said.rule == rule
-
-
-def test_only_who_can_still_play_is_paired() -> None:
-    """Models that the line no longer keeps are passed over; a player that never trains is always the second."""
-    told = known((GONE, OLD), (CHAMPION, GONE), ("greedy", BEFORE), (CHAMPION, "random"), (BEFORE, OLD))
-
-    assert pairs(LINE, told) == (
-        Pair(one=BEFORE, other="greedy"), Pair(one=CHAMPION, other="random"), Pair(one=BEFORE, other=OLD),
-    )  # fmt: skip
+    assert verdict.allowed is (rule is None)
+    assert rule is None or verdict.rule == rule
 
 
-def test_a_round_asks_for_its_blocks_and_no_more() -> None:
-    """Shared among the pairs, in jobs of the usual size, behind all other work, on openings of its own."""
-    after, jobs = climb(LINE, KNOWN, Ladder(variant=VARIANT, round=3, time=0.0), CLIMBS, HOUR)
+def test_only_available_players_are_paired() -> None:
+    """Models that the line no longer keeps are skipped; a baseline is always the second."""
+    log = state((GONE, OLD), (CHAMPION, GONE), ("greedy", BEFORE), (CHAMPION, "random"), (BEFORE, OLD))
+
+    assert _pairs(LINE, log) == (
+        Pair(one=BEFORE, other="greedy"),
+        Pair(one=CHAMPION, other="random"),
+        Pair(one=BEFORE, other=OLD),
+    )
+
+
+def test_a_round_enqueues_its_blocks_and_no_more() -> None:
+    """Shared among the pairs, in jobs of the usual size, with the lowest priority, on openings of its own."""
+    after, jobs = climb(LINE, RATED, Ladder(variant=VARIANT, round=3, time=0.0), CLIMBS, HOUR)
 
     assert after == Ladder(variant=VARIANT, round=4, time=HOUR)
     assert [(job.candidate, job.opponent, job.first, job.count) for job in jobs] == [
-        (CHAMPION, OLD, 0, 4), (CHAMPION, OLD, 4, 1), (BEFORE, "greedy", 0, 4), (BEFORE, "greedy", 4, 1),
-    ]  # fmt: skip
+        (CHAMPION, OLD, 0, 4),
+        (CHAMPION, OLD, 4, 1),
+        (BEFORE, "greedy", 0, 4),
+        (BEFORE, "greedy", 4, 1),
+    ]
     assert {job.priority < ORDINARY for job in jobs} == {True}
-    assert {job.purpose for job in jobs} == {PURPOSE}
+    assert {job.purpose for job in jobs} == {Purpose.LADDER}
     assert jobs[2].blobs == (BEFORE,)
-    again, more = climb(LINE, KNOWN, after, CLIMBS, 2 * HOUR)
+    again, more = climb(LINE, RATED, after, CLIMBS, 2 * HOUR)
     assert again.round == 5
     assert {job.seed for job in jobs} & {job.seed for job in more} == set()
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 7, 64])
-def test_a_round_is_never_larger_than_the_policy_says(blocks: int) -> None:
-    """Also with more pairs than blocks."""
-    many = known(*((CHAMPION, OLD), (CHAMPION, BEFORE), (BEFORE, OLD), (OLD, "greedy"), (OLD, "random")))
+def test_a_round_is_never_larger_than_the_policy_allows(blocks: int) -> None:
+    """This holds also with more pairs than blocks."""
+    many = state(*((CHAMPION, OLD), (CHAMPION, BEFORE), (BEFORE, OLD), (OLD, "greedy"), (OLD, "random")))
     policy = msgspec.structs.replace(CLIMBS, ladder_blocks=blocks)
 
     _, jobs = climb(LINE, many, FIRST, policy, HOUR)
 
     assert sum(job.count for job in jobs) == blocks
-    assert len({(job.candidate, job.opponent) for job in jobs}) <= PAIRS_PER_ROUND
+    assert len({(job.candidate, job.opponent) for job in jobs}) <= _PAIRS_PER_ROUND
 
 
-def test_the_machine_ignores_what_a_ladder_plays() -> None:
+def test_the_machine_ignores_ladder_blocks() -> None:
     """Neither in a match of the same two nor in a review does a block of a ladder count: its openings are others."""
     story = at(Stage.EVALUATING)
     candidate, champion = story.line.candidate, story.line.champion
     assert candidate is not None
     assert champion is not None
-    asked = Match(
-        variant=VARIANT, candidate=candidate.model, champion=champion, first=0, count=8, seed=99, purpose=PURPOSE
+    match = Match(
+        variant=VARIANT, candidate=candidate.model, champion=champion, first=0, count=8, seed=99, purpose=Purpose.LADDER
     )
 
-    step = advance(story.line, result(asked), POLICY, story.at, opened(POLICY.budget))
+    step = story.decide(result(match))
 
     assert (step.line, step.jobs, step.decision, step.events) == (story.line, (), None, ())
 
 
 def test_a_ladder_job_is_not_cancelled_with_a_match() -> None:
-    """Its key begins with another word."""
-    job = Match(variant=VARIANT, candidate="c", champion="d", first=0, count=8, purpose=PURPOSE)
+    """It has another purpose."""
+    job = Match(variant=VARIANT, candidate="c", champion="d", first=0, count=8, purpose=Purpose.LADDER)
 
-    assert not job.key.startswith(Match.prefix(VARIANT, "c"))
-    assert ladder.under_way([job.key, "match:hex8_2p:c:0", "ladder:hex8_3p:c:d:0"], VARIANT) == 1
+    assert not JobFilter(purpose=Purpose.PROMOTION, candidate="c").matches(job)
+    assert JobFilter(variant=VARIANT, purpose=Purpose.LADDER).matches(job)
 
 
-def test_a_story_goes_on_beside_a_ladder() -> None:
-    """Blocks of a ladder that come in every stage move the line nowhere."""
+def test_ladder_blocks_do_not_move_a_line() -> None:
+    """Blocks of a ladder that arrive in any stage move the line nowhere."""
     for stage in (Stage.COLLECTING, Stage.EXPORTING, Stage.TRAINING, Stage.DISTRIBUTING):
         story: Story = at(stage)
-        job = Match(variant=VARIANT, candidate=story.line.champion or "", champion="d", first=0, count=2, seed=5,
-                    purpose=PURPOSE)  # fmt: skip
+        job = Match(
+            variant=VARIANT,
+            candidate=story.line.champion or "",
+            champion="d",
+            first=0,
+            count=2,
+            seed=5,
+            purpose=Purpose.LADDER,
+        )
 
-        assert advance(story.line, result(job), POLICY, story.at, opened(POLICY.budget)).line == story.line
+        assert story.decide(result(job)).line == story.line
 
 
-def test_the_daemon_asks_for_a_round_when_it_is_time(tmp_path: Path) -> None:
-    """Not at first sight; after an interval once; not again while it is under way; the gate's answer is kept."""
+def test_the_daemon_starts_a_round_when_it_is_due(tmp_path: Path) -> None:
+    """Not at first sight; after an interval once; not again while it is under way; the gate's verdict is stored."""
 
     async def story(world: World) -> None:
         roles = await world.roles()
@@ -146,24 +161,29 @@ def test_the_daemon_asks_for_a_round_when_it_is_time(tmp_path: Path) -> None:
         async def tick(seconds: float) -> int:
             world.clock.seconds += seconds
             await look(
-                store=world.store, roles=roles, policy=CLIMBS, ids=world.ids, scribe=world.scribe, clock=world.clock
+                store=world.store,
+                roles=roles,
+                policy=CLIMBS,
+                envelopes=world.envelopes,
+                clock=world.clock,
             )
             return len(await world.jobs("ready"))
 
         await world.keep(LINE)
         async with world.store.begin() as tx:
-            await standing.save(tx, KNOWN)
+            await RATINGS.put(tx, [RATED])
         assert await tick(0.0) == 0
         assert await tick(HOUR - 1.0) == 0
         assert await tick(1.0) == 4
         assert await tick(2 * HOUR) == 4
         async with world.store.begin() as tx:
-            await tx.cancel(PURPOSE)
+            await cancel(tx, JobFilter(purpose=Purpose.LADDER))
         assert await tick(1.0) == 4
         async with world.store.read() as view:
-            [said] = [one for one in await verdicts_of(view, VARIANT) if one.gate == "ladder"]
-            remembered = await ladder.load(view, VARIANT)
-        assert said.allowed
+            verdict = await VERDICTS.get(view, f"{VARIANT}:ladder")
+            remembered = await LADDERS.get(view, VARIANT)
+        assert verdict is not None
+        assert verdict.allowed
         assert remembered is not None
         assert remembered.round == 2
 

@@ -1,13 +1,13 @@
-"""A line says what it still needs, and is checked for what must be true of it."""
+"""A line lists its needs, and is checked for its invariants."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
-from ringrift.evaluation.blocks import Block
+from ringrift.events.evaluation import Block
 from ringrift.kernel.settings import Gate
-from ringrift.pipeline.line import Ancestor, Batch, Candidate, Challenge, Counts, Line, Stage, check, needed
+from ringrift.pipeline.line import Ancestor, Batch, Candidate, Challenge, Line, Stage, _BatchCounts, check, needed_blobs
 from unit.pipeline.story import VARIANT, at, blob
 
 SOUND = Line(variant=VARIANT, workload="fake", players=2, stage=Stage.COLLECTING, champion=blob("c"), generation=0)
@@ -16,7 +16,7 @@ CANDIDATE = Candidate(model=blob("m"), generation=1)
 
 
 def with_blocks(*numbers: int, opponent: str = "c") -> Candidate:
-    """A candidate with blocks of these numbers, of which two were asked for."""
+    """Return a candidate with blocks of these numbers, of which two were requested."""
     blocks = tuple(Block(number=number, scores=(1.0, 0.0)) for number in numbers)
     test = Challenge(opponent=blob(opponent), gate=Gate(), seed=1, dispatched=2, blocks=blocks)
     return msgspec.structs.replace(CANDIDATE, challenge=test)
@@ -25,11 +25,11 @@ def with_blocks(*numbers: int, opponent: str = "c") -> Candidate:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"counts": Counts(batches=1)},
-        {"counts": Counts(batches=1, kept=1, games=10, games_kept=9)},
+        {"counts": _BatchCounts(batches=1)},
+        {"counts": _BatchCounts(batches=1, stored=1, games=10, games_kept=9)},
         {"pending": (BATCH,)},
         {"fresh": -1},
-        {"pending": (BATCH,), "window": (BATCH,), "counts": Counts(batches=2, kept=1, games=20, games_kept=10)},
+        {"pending": (BATCH,), "window": (BATCH,), "counts": _BatchCounts(batches=2, stored=1, games=20, games_kept=10)},
         {"window": (BATCH, BATCH)},
         {"champion": None},
         {"generation": -1},
@@ -58,25 +58,25 @@ def test_a_line_needs_its_models_its_window_and_its_samples() -> None:
     line = at(Stage.VERIFYING, rounds=1).line
     assert line.candidate is not None
 
-    wanted = needed(line)
+    expected = needed_blobs(line)
 
     models = {line.champion, line.previous, line.candidate.model}
-    assert {blob for blob, kind in wanted.items() if kind == "model"} == models
-    assert {blob for blob, kind in wanted.items() if kind == "games"} == {batch.blob for batch in line.window}
-    assert {blob for blob, kind in wanted.items() if kind == "samples"} == {line.samples}
+    assert {blob for blob, kind in expected.items() if kind == "model"} == models
+    assert {blob for blob, kind in expected.items() if kind == "games"} == {batch.blob for batch in line.window}
+    assert {blob for blob, kind in expected.items() if kind == "samples"} == {line.samples}
 
 
 def test_a_new_line_needs_nothing() -> None:
     """Before generation 0 there is nothing to keep."""
-    assert needed(at(Stage.STARTING).line) == {}
+    assert needed_blobs(at(Stage.STARTING).line) == {}
 
 
 def test_games_that_wait_are_not_yet_needed() -> None:
-    """A batch that has only one copy is under its own Sync job and not asked for twice."""
+    """A batch that has only one copy is under its own Sync job and not requested twice."""
     story = at(Stage.COLLECTING)
     story.finish("play")
 
-    assert story.line.pending[0].blob not in needed(story.line)
+    assert story.line.pending[0].blob not in needed_blobs(story.line)
 
 
 def test_a_line_survives_the_store() -> None:

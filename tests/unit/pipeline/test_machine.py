@@ -1,29 +1,38 @@
-"""The loop as a story: each event leads to one stage, its jobs and what is said."""
+"""The loop from event to event: each leads to one stage, its jobs and its events."""
 
 import msgspec
 import pytest
 
-from ringrift.evaluation.gate import ELO_MAX
+from ringrift.evaluation.budget import open_account
+from ringrift.evaluation.gate import _ELO_MAX
 from ringrift.events import data, evaluation, model, pipeline
-from ringrift.jobs import STAGE, URGENT, Distribute, Export, Match, Sync, Train, Verify
+from ringrift.jobs import STAGE, URGENT, Distribute, Export, JobFilter, Match, Purpose, Sync, Train, Verify
 from ringrift.kernel.errors import InvalidId
-from ringrift.pipeline.line import Batch, Counts, Line, Stage
-from ringrift.pipeline.machine import open_line
+from ringrift.pipeline.line import Batch, Line, Stage, _BatchCounts
+from ringrift.pipeline.machine import advance, new_line
+from ringrift.pipeline.step import Step, context_for
 from unit.pipeline.story import EVEN, LOSS, POLICY, VARIANT, WIN, Story, at, blob, result
 
 
 def moved(before: Stage, stage: Stage) -> pipeline.Moved:
-    """What is said when the line goes on."""
+    """Return the event of a stage change."""
     return pipeline.Moved(variant=VARIANT, stage=stage, before=before)
 
 
-def test_opening_a_line_asks_for_generation_0() -> None:
-    """A new line starts with a Train job without inputs, whose seed hangs on policy and variant alone."""
-    step = open_line(pipeline.Opened(variant=VARIANT, workload="fake"), POLICY, 5.0)
-    again = open_line(pipeline.Opened(variant=VARIANT, workload="fake"), POLICY, 9.0)
+def open_line(variant: str, at: float) -> Step:
+    """The first step of a new line."""
+    opened = pipeline.Opened(variant=variant, workload="fake")
+    line = new_line(opened)
+    return advance(line, opened, context_for(line, POLICY, at, open_account(POLICY.budget)))
+
+
+def test_opening_a_line_enqueues_generation_0() -> None:
+    """A new line starts with a Train job without inputs, whose seed depends on policy and variant alone."""
+    step = open_line(VARIANT, 5.0)
+    again = open_line(VARIANT, 9.0)
 
     [train] = step.jobs
-    assert step.line == Line(variant=VARIANT, workload="fake", players=2, since=5.0, tries=1, asked=train.key)
+    assert step.line == Line(variant=VARIANT, workload="fake", players=2, since=5.0, tries=1, awaited_job=train.key)
     assert isinstance(train, Train)
     assert (train.generation, train.samples, train.parent, train.priority) == (0, None, None, STAGE)
     assert again.jobs == step.jobs
@@ -31,13 +40,13 @@ def test_opening_a_line_asks_for_generation_0() -> None:
 
 
 def test_a_line_needs_a_variant() -> None:
-    """What is no variant opens no line."""
+    """An invalid variant opens no line."""
     with pytest.raises(InvalidId):
-        open_line(pipeline.Opened(variant="HEX", workload="fake"), POLICY, 0.0)
+        open_line("HEX", 0.0)
 
 
 def test_the_first_model_is_copied_checked_and_promoted_without_a_match() -> None:
-    """Generation 0 becomes champion once it has its copies and somebody vouched for it, in either order."""
+    """Generation 0 becomes champion once it has its copies and its verification, in either order."""
     story = Story()
     [train] = story.alive.values()
     first = result(train)
@@ -65,28 +74,28 @@ def test_the_first_model_is_copied_checked_and_promoted_without_a_match() -> Non
 
 
 def test_games_are_copied_counted_and_exported_when_there_are_enough() -> None:
-    """Each batch is copied first; the copy that brings the games to the limit asks for an export of the window."""
+    """Each batch is copied first; the copy that brings the games to the limit starts an export of the window."""
     story = at(Stage.COLLECTING, rounds=0)
     story.fill()
     one, two = (result(story.pop("play")) for _ in range(2))
 
-    played = story.tell(one)
+    played = story.publish(one)
     copy = Sync(variant=VARIANT, blob=one.batch, kind_of="games", source="n", played=one.games, priority=STAGE)
     assert played.jobs == (copy,)
     assert story.line.pending == (Batch(blob=one.batch, games=10, node="n"),)
 
-    kept = story.finish("sync")
-    assert (kept.jobs, story.line.fresh, story.line.window) == ((), 10, (Batch(blob=one.batch, games=10, node="n"),))
-    [waits] = kept.verdicts
+    stored = story.finish("sync")
+    assert (stored.jobs, story.line.fresh, story.line.window) == ((), 10, (Batch(blob=one.batch, games=10, node="n"),))
+    [waits] = stored.verdicts
     assert (waits.allowed, waits.value, waits.limit) == (False, 10, 20)
 
-    story.tell(two)
+    story.publish(two)
     enough = story.finish("sync")
     [export] = enough.jobs
     assert isinstance(export, Export)
     assert export.batches == (one.batch, two.batch)
     assert (story.line.stage, story.line.fresh) == (Stage.EXPORTING, 0)
-    assert story.line.counts == Counts(batches=2, games=20, kept=2, games_kept=20)
+    assert story.line.counts == _BatchCounts(batches=2, games=20, stored=2, games_kept=20)
 
 
 def test_games_of_a_machine_that_may_vanish_are_copied_first() -> None:
@@ -95,7 +104,7 @@ def test_games_of_a_machine_that_may_vanish_are_copied_first() -> None:
     story.fill()
     batch = msgspec.structs.replace(result(story.pop("play")), ephemeral=True)
 
-    assert story.tell(batch).jobs[0].priority == URGENT
+    assert story.publish(batch).jobs[0].priority == URGENT
 
 
 def test_samples_are_trained_on_from_the_champion() -> None:
@@ -117,7 +126,7 @@ def test_batches_that_an_export_left_out_are_lost() -> None:
     story = at(Stage.EXPORTING, rounds=0)
     bad, good = story.line.window
 
-    step = story.tell(msgspec.structs.replace(result(story.pop("export")), refused=(bad.blob, blob("stranger"))))
+    step = story.publish(msgspec.structs.replace(result(story.pop("export")), refused=(bad.blob, blob("stranger"))))
 
     lost = data.Lost(variant=VARIANT, blob=bad.blob, reason="its games do not replay")
     assert step.events == (moved(Stage.EXPORTING, Stage.TRAINING), lost)
@@ -155,22 +164,22 @@ def test_a_stronger_candidate_is_promoted_on_evidence() -> None:
 
     line = step.line
     assert (line.champion, line.previous, line.generation, line.iteration) == (candidate.model, old, 1, 1)
-    said, decided, promoted = step.events
-    assert said == moved(Stage.EVALUATING, Stage.DISTRIBUTING)
+    output, decided, promoted = step.events
+    assert output == moved(Stage.EVALUATING, Stage.DISTRIBUTING)
     assert decided == evaluation.Finished(
-        variant=VARIANT, candidate=candidate.model, champion=old, blocks=4, score=1.0, elo=ELO_MAX, promoted=True
+        variant=VARIANT, candidate=candidate.model, champion=old, blocks=4, score=1.0, elo=_ELO_MAX, promoted=True
     )
     assert isinstance(promoted, model.Promoted)
     assert promoted.evidence is not None
     assert (promoted.previous, promoted.evidence.blocks, promoted.evidence.score) == (old, 4, 1.0)
     assert step.decision is not None
     assert step.decision.evidence == promoted.evidence
-    assert step.cancel == (Match.prefix(VARIANT, candidate.model),)
+    assert step.cancel == (JobFilter(variant=VARIANT, purpose=Purpose.PROMOTION, candidate=candidate.model),)
     assert [job.kind() for job in story.alive.values() if job.kind() != "play"] == ["distribute"]
 
 
 def test_a_weaker_candidate_is_rejected_on_evidence() -> None:
-    """Four lost blocks decide too: the champion stays, the line collects again, and the reason is kept."""
+    """Four lost blocks decide too: the champion stays, the line collects again, and the reason is stored."""
     story = at(Stage.EVALUATING, rounds=0)
     champion = story.line.champion
 
@@ -180,7 +189,7 @@ def test_a_weaker_candidate_is_rejected_on_evidence() -> None:
     assert (step.line.stage, step.line.champion, step.line.iteration) == (Stage.COLLECTING, champion, 0)
     decided, rejected = step.events[-2:]
     assert isinstance(decided, evaluation.Finished)
-    assert (decided.promoted, decided.score, decided.elo) == (False, 0.0, -ELO_MAX)
+    assert (decided.promoted, decided.score, decided.elo) == (False, 0.0, -_ELO_MAX)
     assert isinstance(rejected, model.Rejected)
     assert rejected.reason == "likelihood ratio below the lower bound"
     assert step.decision is not None
@@ -189,7 +198,7 @@ def test_a_weaker_candidate_is_rejected_on_evidence() -> None:
 
 
 def test_an_even_candidate_is_rejected_at_the_cap_at_the_latest() -> None:
-    """A match that decides nothing asks for blocks up to the cap and not one more."""
+    """A match that decides nothing requests blocks up to the cap and not one more."""
     story = at(Stage.EVALUATING, rounds=0)
     candidate = story.line.candidate
     assert candidate is not None
@@ -208,36 +217,36 @@ def test_an_even_candidate_is_rejected_at_the_cap_at_the_latest() -> None:
 
 
 def test_a_fast_win_does_not_decide_before_a_slow_block() -> None:
-    """Blocks behind a hole wait: the promotion comes with the block that closes it."""
+    """Blocks after a gap wait: the promotion comes with the block that closes it."""
     story = at(Stage.EVALUATING, rounds=0)
     first, second = story.pop("match"), story.pop("match")
 
-    assert story.tell(result(second, WIN)).line.stage is Stage.EVALUATING
-    assert story.tell(result(first, WIN)).line.stage is Stage.DISTRIBUTING
+    assert story.publish(result(second, WIN)).line.stage is Stage.EVALUATING
+    assert story.publish(result(first, WIN)).line.stage is Stage.DISTRIBUTING
 
 
-def test_blocks_that_nobody_asked_for_do_not_count() -> None:
-    """Results with numbers beyond what was dispatched, or of another match, change nothing."""
+def test_unrequested_blocks_do_not_count() -> None:
+    """Results with numbers beyond the dispatched ones, or of another match, change nothing."""
     story = at(Stage.EVALUATING, rounds=0)
     before, candidate = story.line, story.line.candidate
     assert candidate is not None
-    ahead = tuple(evaluation.Played(number=number, scores=WIN) for number in (-1, 4, 5, 100))
+    ahead = tuple(evaluation.Block(number=number, scores=WIN) for number in (-1, 4, 5, 100))
     event = evaluation.BlocksPlayed(
         variant=VARIANT, candidate=candidate.model, champion=before.champion or "", blocks=ahead, node="n"
     )
     strange = msgspec.structs.replace(result(story.pop("match"), EVEN), champion=blob("another"))
 
-    assert story.tell(event).line == before
-    assert story.tell(strange).line == before
+    assert story.publish(event).line == before
+    assert story.publish(strange).line == before
 
 
 @pytest.mark.parametrize("scores", [(), (1.0,), (1.0, 1.0, 1.0), (1.5, 0.0), (-1.0, 0.0)], ids=str)
-def test_blocks_that_are_no_evidence_do_not_count(scores: tuple[float, ...]) -> None:
-    """A block without a score from each seat, or with one outside 0 … 1, changes nothing, whoever sent it."""
+def test_invalid_blocks_do_not_count(scores: tuple[float, ...]) -> None:
+    """A block without a score from each seat, or with one outside 0 … 1, changes nothing, whichever node sent it."""
     story = at(Stage.EVALUATING, rounds=0)
     before = story.line
 
-    step = story.tell(result(story.pop("match"), scores))
+    step = story.publish(result(story.pop("match"), scores))
 
     assert (step.line, step.jobs, step.events) == (before, (), ())
 
@@ -269,29 +278,29 @@ def test_games_that_came_meanwhile_are_exported_at_once() -> None:
 
 
 def test_a_line_rests_after_its_promotions_and_goes_on_when_opened_again() -> None:
-    """With one promotion asked for the line rests behind it; opened again with more, it collects."""
+    """With one promotion requested the line rests after it; opened again with more, it collects."""
     story = Story(msgspec.structs.replace(POLICY, iterations_max=1))
     story.go(Stage.RESTING)
     rested = story.line
     opened = pipeline.Opened(variant=VARIANT, workload="fake")
 
     assert rested.iteration == 1
-    assert msgspec.structs.replace(story.tell(opened).line, since=rested.since) == rested
+    assert msgspec.structs.replace(story.publish(opened).line, since=rested.since) == rested
     story.policy = POLICY
-    assert story.tell(opened).line.stage is Stage.COLLECTING
+    assert story.publish(opened).line.stage is Stage.COLLECTING
 
 
 def test_games_that_arrive_while_it_rests_are_kept() -> None:
-    """A resting line still copies what was under way, and asks for nothing more."""
+    """A resting line still copies the games under way, and requests nothing more."""
     story = Story(msgspec.structs.replace(POLICY, iterations_max=1))
     story.go(Stage.RESTING)
     play = story.pop("play")
 
-    story.tell(result(play))
+    story.publish(result(play))
     step = story.finish("sync")
 
     assert (step.line.stage, step.jobs) == (Stage.RESTING, ())
-    assert step.line.counts.kept == 3
+    assert step.line.counts.stored == 3
 
 
 def test_each_round_has_seeds_of_its_own() -> None:
@@ -312,4 +321,4 @@ def test_data_of_other_kinds_is_nobodys_turn() -> None:
     before = story.line
 
     for kind in ("samples", "model", "report"):
-        assert story.tell(data.Synced(variant=VARIANT, blob=blob("x"), kind=kind, nodes=("n",))).line == before
+        assert story.publish(data.Synced(variant=VARIANT, blob=blob("x"), kind=kind, nodes=("n",))).line == before

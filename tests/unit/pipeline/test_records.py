@@ -10,57 +10,51 @@ from ringrift.events import evaluation, model, pipeline
 from ringrift.events.base import Envelope
 from ringrift.jobs import Export, Job, Train
 from ringrift.kernel.verdict import Verdict
-from ringrift.pipeline.line import Stage
+from ringrift.pipeline.line import DECISIONS, LINES, Stage
 from ringrift.pipeline.machine import advance
-from ringrift.pipeline.models import State
-from ringrift.pipeline.records import (
-    account_of,
-    begins_round,
-    carry_out,
-    decisions_of,
-    lines,
-    load,
-    models_of,
-    note,
-    save,
-    verdicts_of,
-)
+from ringrift.pipeline.models import MODELS, State
+from ringrift.pipeline.records import _begins_round, account_of, carry_out, save_line, save_verdicts
+from ringrift.pipeline.step import context_for
+from ringrift.work.admission import VERDICTS
 from unit.pipeline.story import POLICY, VARIANT, at, result
 from unit.work.world import World, play
 
 
-def test_a_step_is_carried_out_whole(tmp_path: Path) -> None:
-    """A promotion writes the line, cancels the match, asks for the distribution, says it and keeps the evidence."""
+def test_a_step_is_applied_atomically(tmp_path: Path) -> None:
+    """A promotion writes the line, cancels the match, enqueues the distribution, publishes it and stores the
+    evidence."""
 
     async def story(world: World) -> None:
         tale = at(Stage.EVALUATING, rounds=0)
         matches = [job for job in tale.alive.values() if job.kind() == "match"]
-        await world.desk().ask(matches)
+        await world.desk().enqueue(matches)
         tale.finish("match")
-        step = advance(tale.line, result(tale.pop("match")), POLICY, 50.0, tale.account)
+        step = advance(tale.line, result(tale.pop("match")), context_for(tale.line, POLICY, 50.0, tale.account))
         cause = world.envelope(pipeline.Opened(variant=VARIANT, workload="fake"))
 
         async with world.store.begin() as tx:
-            await carry_out(tx, step, cause, ids=world.ids, scribe=world.scribe)
+            await carry_out(tx, step, cause, world.envelopes)
 
         async with world.store.read() as view:
-            assert await load(view, VARIANT) == step.line
-            assert await lines(view) == [step.line]
-            [decision] = await decisions_of(view, VARIANT)
-            states = {one.model: one.state for one in await models_of(view, VARIANT)}
+            assert await LINES.get(view, VARIANT) == step.line
+            assert await LINES.all(view) == [step.line]
+            [decision] = await DECISIONS.all(view, "variant", VARIANT)
+            states = {record.model: record.state for record in await MODELS.all(view, "variant", VARIANT)}
             account = await account_of(view, POLICY.budget)
-            gates = {str(verdict.gate) for verdict in await verdicts_of(view, VARIANT)}
-            said = {event.name: event for event in await view.read(0, 10)}
+            gates = {str(verdict.gate) for verdict in await VERDICTS.all(view, "variant", VARIANT)}
+            output = {event.name: event for event in await view.read(0, 10)}
         assert step.decision is not None
         assert msgspec.structs.replace(decision, id="") == step.decision
         assert states == {step.line.champion: State.CHAMPION, step.line.previous: State.RETIRED}
         assert (account, account.promoted) == (step.account, 1)
         assert gates == {"evaluating", "distributing"}
         assert [(row.kind, row.state) for row in await world.jobs()] == [
-            ("match", "cancelled"), ("match", "cancelled"), ("distribute", "ready"),
-        ]  # fmt: skip
-        assert {pipeline.Moved.name(), evaluation.Finished.name(), model.Promoted.name()} <= set(said)
-        promoted = said[model.Promoted.name()]
+            ("match", "cancelled"),
+            ("match", "cancelled"),
+            ("distribute", "ready"),
+        ]
+        assert {pipeline.Moved.name(), evaluation.Finished.name(), model.Promoted.name()} <= set(output)
+        promoted = output[model.Promoted.name()]
         assert (promoted.cause, promoted.correlation, promoted.source) == (cause.id, cause.correlation, "pipeline")
 
     play(tmp_path, story)
@@ -73,32 +67,32 @@ def test_a_wait_keeps_its_beginning_in_the_store(tmp_path: Path) -> None:
         first = Verdict(gate="fill", allowed=False, rule="games", value=1, limit=9, since=100.0)
         later = msgspec.structs.replace(first, value=5, since=200.0)
         other = msgspec.structs.replace(first, allowed=True, value=9, since=300.0)
-        found = []
-        for said in (first, later, other):
+        actual = []
+        for output in (first, later, other):
             async with world.store.begin() as tx:
-                await note(tx, VARIANT, (said,))
+                await save_verdicts(tx, VARIANT, (output,))
             async with world.store.read() as view:
-                found += await verdicts_of(view, VARIANT)
+                actual += await VERDICTS.all(view, "variant", VARIANT)
 
-        assert [(verdict.value, verdict.since) for verdict in found] == [(1, 100.0), (5, 100.0), (9, 300.0)]
+        assert [(verdict.value, verdict.since) for verdict in actual] == [(1, 100.0), (5, 100.0), (9, 300.0)]
 
     play(tmp_path, story)
 
 
 def test_a_line_that_was_never_opened_is_none(tmp_path: Path) -> None:
-    """Asking for an unknown variant is no error."""
+    """Reading an unknown variant is no error."""
 
     async def story(world: World) -> None:
         async with world.store.begin() as tx:
-            assert await load(tx, VARIANT) is None
-            await save(tx, at(Stage.COLLECTING).line)
-            assert (await load(tx, VARIANT)) == at(Stage.COLLECTING).line
+            assert await LINES.get(tx, VARIANT) is None
+            await save_line(tx, at(Stage.COLLECTING).line)
+            assert (await LINES.get(tx, VARIANT)) == at(Stage.COLLECTING).line
 
     play(tmp_path, story)
 
 
-def test_what_is_asked_belongs_to_the_story_of_its_cause(tmp_path: Path) -> None:
-    """A batch leads to its copy, the copy to the export: one story, carried by the jobs."""
+def test_a_job_belongs_to_the_trace_of_its_cause(tmp_path: Path) -> None:
+    """A batch leads to its copy, the copy to the export: one trace, carried by the jobs."""
 
     async def story(world: World) -> None:
         tale = at(Stage.COLLECTING, rounds=0)
@@ -107,12 +101,11 @@ def test_what_is_asked_belongs_to_the_story_of_its_cause(tmp_path: Path) -> None
         cause = world.envelope(batch)
 
         async with world.store.begin() as tx:
-            await carry_out(
-                tx, advance(tale.line, batch, POLICY, 50.0, tale.account), cause, ids=world.ids, scribe=world.scribe
-            )
+            step = advance(tale.line, batch, context_for(tale.line, POLICY, 50.0, tale.account))
+            await carry_out(tx, step, cause, world.envelopes)
 
         [lease] = await world.desk().claim({"sync"}, 1)
-        context = trace.read(lease.context)
+        context = trace.from_text(lease.context)
         assert context is not None
         assert (context.trace, context.cause, context.depth) == (cause.trace, cause.id, 0)
 
@@ -136,6 +129,6 @@ FIRST, NEXT = Train(variant=VARIANT, generation=0), Train(variant=VARIANT, gener
         (NEXT, "data.exported", False),
     ],
 )
-def test_a_round_that_follows_from_another_is_a_story_of_its_own(job: Job, cause: str, begins: bool) -> None:
-    """Otherwise the story of a line that always has enough games, or always fails, would never end."""
-    assert begins_round([job], Envelope(id="e", name=cause, body=b"")) is begins
+def test_an_iteration_has_a_trace_of_its_own(job: Job, cause: str, begins: bool) -> None:
+    """Otherwise the trace of a line that always has enough games, or always fails, would never end."""
+    assert _begins_round([job], Envelope(id="e", name=cause, body=b"")) is begins

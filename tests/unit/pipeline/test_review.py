@@ -4,15 +4,15 @@ import msgspec
 import pytest
 
 from ringrift.evaluation import blocks
-from ringrift.evaluation.blocks import Block
 from ringrift.events import evaluation, model, selfplay
+from ringrift.events.evaluation import Block
 from ringrift.jobs import Match
 from ringrift.kernel.settings import Gate
-from ringrift.pipeline import distrust, review
+from ringrift.pipeline import exclusion, review
 from ringrift.pipeline.line import Decision, Stage, check
-from ringrift.pipeline.machine import concluded
+from ringrift.pipeline.machine import conclude
 from ringrift.pipeline.models import State
-from ringrift.pipeline.step import Step
+from ringrift.pipeline.step import Promotion, Step
 from unit.pipeline.story import LOSS, POLICY, WIN, Story, at, result
 
 REVIEWED = msgspec.structs.replace(
@@ -57,10 +57,10 @@ def test_a_champion_that_holds_stays() -> None:
     step = story.finish("review", WIN)
 
     assert (story.line.champion, story.line.review) == (champion, None)
-    [said] = step.events
-    assert isinstance(said, evaluation.Reviewed)
-    assert (said.passed, said.blocks) == (True, 4)
-    assert not any(key.startswith("review:") for key in story.alive)
+    [verdict] = step.events
+    assert isinstance(verdict, evaluation.Reviewed)
+    assert (verdict.passed, verdict.blocks) == (True, 4)
+    assert "review" not in story.labels()
 
 
 def test_a_champion_that_lost_strength_is_rolled_back() -> None:
@@ -72,33 +72,35 @@ def test_a_champion_that_lost_strength_is_rolled_back() -> None:
     step = story.finish("review", LOSS)
 
     assert (story.line.champion, story.line.generation, story.line.stage) == (
-        to.model, to.generation, Stage.DISTRIBUTING,
-    )  # fmt: skip
-    said = next(event for event in step.events if isinstance(event, model.RolledBack))
-    assert (said.model, said.to, said.level) == (before, to.model, "critical")
+        to.model,
+        to.generation,
+        Stage.DISTRIBUTING,
+    )
+    verdict = next(event for event in step.events if isinstance(event, model.RolledBack))
+    assert (verdict.model, verdict.to, verdict.level) == (before, to.model, "critical")
     assert step.decision is not None
     assert (step.decision.kind, step.decision.promoted, step.decision.previous) == ("rollback", False, before)
     assert len(step.evidence) == 4
-    states = {one.model: one.state for one in story.models.values()}
+    states = {record.model: record.state for record in story.models.values()}
     assert (states[before or ""], states[to.model]) == (State.ROLLED_BACK, State.CHAMPION)
     assert [job.kind() for job in story.alive.values() if job.kind() not in ("play", "sync")] == ["distribute"]
     assert story.go(Stage.EVALUATING).line.champion == to.model
 
 
 def test_a_new_champion_ends_the_review_of_the_old_one() -> None:
-    """What was to be shown of the old one is of no use any more."""
+    """The review of the old one is of no use any more."""
     story = reviewed()
     for _ in range(100):
         if story.line.stage is Stage.DISTRIBUTING:
             break
-        kinds = [key.split(":")[0] for key in story.alive if not key.startswith(("play:", "review:"))]
+        kinds = sorted(story.labels() - {"play", "review"})
         if kinds:
             story.finish(kinds[0])
         else:
             story.play_batch()
 
     assert story.line.review is None
-    assert not any(key.startswith("review:") for key in story.alive)
+    assert "review" not in story.labels()
 
 
 @pytest.mark.parametrize(
@@ -110,14 +112,13 @@ def test_a_line_can_go_back_from_anywhere(stage: Stage) -> None:
     to = story.line.ancestors[-1].model
     begun = story.account.begun - story.account.settled
 
-    step = concluded(story.line, review.rolled_back(story.line, to, "by hand", 9.0), POLICY, story.account)
-    story.line = step.line
-    story.take(step)
+    step = conclude(story.line, review.roll_back(story.line, to, "by hand", 9.0), POLICY, story.account)
+    story.apply(step)
 
     assert story.line.champion == to
     assert begun == (1 if stage is Stage.EVALUATING else 0)
     assert story.account.begun == story.account.settled
-    assert not any(key.startswith(("match:", "export:", "train:")) for key in story.alive)
+    assert not story.labels() & {"match", "export", "train"}
     assert story.go(Stage.EVALUATING).lives()
 
 
@@ -126,17 +127,17 @@ def test_a_line_can_go_back_from_anywhere(stage: Stage) -> None:
 )
 def test_a_loss_has_a_level(lost: float, name: str) -> None:
     """By how many Elo it is."""
-    assert review.level(lost) == name
+    assert review._level(lost) == name
 
 
 def test_blocks_of_a_quarantined_node_are_played_again() -> None:
-    """They are out of the test under way, those numbers are asked for once more, and the rest stands."""
+    """They are removed from the test under way, those numbers are requested once more, and the rest stands."""
     story = at(Stage.EVALUATING, rounds=0)
-    story.tell(by("bad", result(story.pop("match"), WIN)))
-    story.tell(by("good", result(story.pop("match"), (1.0, 0.5))))
+    story.publish(by("bad", result(story.pop("match"), WIN)))
+    story.publish(by("good", result(story.pop("match"), (1.0, 0.5))))
     assert story.line.stage is Stage.EVALUATING
 
-    step = distrust.shut_out(story.line, "bad", POLICY)
+    step = exclusion._exclude_node(story.line, "bad", POLICY)
 
     check(step.line)
     candidate = step.line.candidate
@@ -146,15 +147,15 @@ def test_blocks_of_a_quarantined_node_are_played_again() -> None:
     assert [(job.first, job.count) for job in step.jobs if isinstance(job, Match)] == [(0, 2)]
 
 
-def test_what_a_quarantined_node_reports_later_does_not_count() -> None:
-    """Its blocks are asked for again, its games are given up and said to be."""
+def test_later_reports_of_a_quarantined_node_do_not_count() -> None:
+    """Its blocks are requested again, its games are given up and published as lost."""
     story = at(Stage.EVALUATING, rounds=0)
     late = by("bad", result(story.pop("match"), WIN))
     story.fill()
     batch = result(story.pop("play"))
     assert isinstance(batch, selfplay.BatchFinished)
 
-    blocks, games = (distrust.unheard(story.line, event, POLICY) for event in (late, batch))
+    blocks, games = (exclusion._discard_result(story.line, event, POLICY) for event in (late, batch))
 
     assert blocks.line == story.line
     assert [(job.first, job.count) for job in blocks.jobs if isinstance(job, Match)] == [(0, 2)]
@@ -164,42 +165,44 @@ def test_what_a_quarantined_node_reports_later_does_not_count() -> None:
 
 
 def test_games_of_a_quarantined_node_leave_the_window() -> None:
-    """Nobody is trained on them any more, and they are counted as lost."""
+    """No model is trained on them any more, and they are counted as lost."""
     story = at(Stage.COLLECTING)
     story.finish("play")
-    known = (*story.line.window, *story.line.pending)
+    stored = (*story.line.window, *story.line.pending)
 
-    step = distrust.shut_out(story.line, "n", POLICY)
+    step = exclusion._exclude_node(story.line, "n", POLICY)
 
     check(step.line)
-    assert (step.line.window, step.line.pending, step.line.counts.lost) == ((), (), len(known))
+    assert (step.line.window, step.line.pending, step.line.counts.lost) == ((), (), len(stored))
 
 
 def doubted(scores: tuple[float, ...]) -> tuple[Story, Step]:
-    """A line whose champion was promoted by blocks of two nodes, of which "bad" is found to lie; then it is told again.
+    """Return a line whose champion was promoted by blocks of two nodes, after "bad" of them was quarantined.
 
-    Returned with the step that follows when its blocks have been played again with *scores*.
+    The second value is the step that follows when its blocks have been played again with *scores*.
     """
     story = at(Stage.EVALUATING, rounds=0)
     candidate = story.line.candidate
     assert candidate is not None
-    story.tell(by("good", result(story.pop("match"), WIN)))
-    step = story.tell(by("bad", result(story.pop("match"), WIN)))
+    story.publish(by("good", result(story.pop("match"), WIN)))
+    step = story.publish(by("bad", result(story.pop("match"), WIN)))
     decision = step.decision
     assert isinstance(decision, Decision)
     assert decision.promoted
     test = candidate.challenge
     assert test is not None
-    played = [block for event in story.told if isinstance(event, evaluation.BlocksPlayed) for block in blocks.of(event)]
+    events = [event for event in story.events if isinstance(event, evaluation.BlocksPlayed)]
+    played = [block for event in events for block in blocks.from_event(event)]
     story.go(Stage.COLLECTING)
-    step = distrust.in_doubt(Step(line=story.line), decision, played, "bad", POLICY)
-    story.line = step.line
-    story.take(step)
+    step = exclusion._review_promotion(
+        Step(line=story.line), Promotion(decision=decision, blocks=tuple(played)), "bad", POLICY
+    )
+    story.apply(step)
     return story, story.finish("review", scores)
 
 
-def test_a_promotion_that_holds_without_the_liar_is_confirmed() -> None:
-    """Its blocks are played again by others, and the same gate says the same."""
+def test_a_promotion_that_holds_without_the_bad_node_is_confirmed() -> None:
+    """Its blocks are played again by others, and the same gate gives the same verdict."""
     story, step = doubted(WIN)
 
     assert isinstance(step.events[-1], evaluation.Reviewed)
@@ -207,7 +210,7 @@ def test_a_promotion_that_holds_without_the_liar_is_confirmed() -> None:
     assert (story.line.review, story.line.generation) == (None, 1)
 
 
-def test_a_promotion_that_rests_on_lies_is_undone() -> None:
+def test_a_promotion_on_false_blocks_is_undone() -> None:
     """Played again, the blocks are lost: the gate would have refused, and the line goes back."""
     story, _ = doubted(LOSS)
     for _ in range(8):
@@ -219,8 +222,8 @@ def test_a_promotion_that_rests_on_lies_is_undone() -> None:
     assert story.line.review is None
 
 
-def test_without_a_node_the_rest_is_counted_from_0_on() -> None:
-    """So that the gate can be asked what it would have said."""
-    found = distrust.without([Block(number=n, scores=(1.0, n / 4), node="ab"[n % 2]) for n in range(4)], "a")
+def test_without_a_node_the_rest_is_renumbered_from_0() -> None:
+    """The gate can then be evaluated on the rest."""
+    rest = exclusion.blocks_without([Block(number=n, scores=(1.0, n / 4), node="ab"[n % 2]) for n in range(4)], "a")
 
-    assert [(block.number, block.scores) for block in found] == [(0, (1.0, 0.25)), (1, (1.0, 0.75))]
+    assert [(block.number, block.scores) for block in rest] == [(0, (1.0, 0.25)), (1, (1.0, 0.75))]

@@ -8,7 +8,7 @@ from random import Random
 import apsw
 import pytest
 
-from ringrift.sim.disk import SECTOR_BYTES, Disk
+from ringrift.sim.disk import _SECTOR_BYTES, Disk
 
 PATH = "/data/coordinator.db"
 SEEDS = range(80)
@@ -53,13 +53,13 @@ def strike(disk: Disk, connection: apsw.Connection, rng: Random, number: int) ->
                 connection.pragma("cache_size", 2)
                 connection.execute("BEGIN")
                 for extra in range(number, number + 50):
-                    add(connection, extra, SECTOR_BYTES)
+                    add(connection, extra, _SECTOR_BYTES)
             case "sync":
                 disk.fail_sync = rng.randint(1, 3)
                 add(connection, number)
             case "room":
                 disk.room = rng.randint(0, 400_000)
-                add(connection, number, 10 * SECTOR_BYTES)
+                add(connection, number, 10 * _SECTOR_BYTES)
     disk.cut()
     disk.room, disk.fail_sync = None, 0
 
@@ -109,7 +109,7 @@ def test_an_unsynced_commit_may_be_lost() -> None:
     assert harmed > len(SEEDS) // 4
 
 
-def test_reads_see_what_was_written(disk: Disk) -> None:
+def test_reads_return_the_written_bytes(disk: Disk) -> None:
     """Before any cut the disk is an ordinary one, also across connections."""
     connection = connect(disk)
     for number in range(100):
@@ -137,7 +137,7 @@ def test_a_killed_process_loses_no_write(disk: Disk) -> None:
 
 @pytest.mark.parametrize("ending", ["close", "drop"])
 def test_a_connection_from_before_the_cut_is_harmless(disk: Disk, ending: str) -> None:
-    """It cannot commit, it ends without a word, and it leaves the files of the next one alone."""
+    """It cannot commit, it ends without an error, and it leaves the files of the next one alone."""
     connection = connect(disk)
     add(connection, 1)
     connection.execute("BEGIN")
@@ -158,7 +158,7 @@ def test_a_connection_from_before_the_cut_is_harmless(disk: Disk, ending: str) -
 
 
 def test_two_connections_exclude_each_other(disk: Disk) -> None:
-    """While one connection holds the file, another is told that it is busy."""
+    """While one connection holds the file, another gets SQLITE_BUSY."""
     connection = connect(disk)
 
     with pytest.raises(apsw.BusyError):
@@ -200,7 +200,7 @@ def test_a_full_disk_refuses_to_grow(disk: Disk) -> None:
     connection.close()
 
 
-def test_a_sync_fails_once_when_told_to(disk: Disk) -> None:
+def test_an_armed_sync_fails_once(disk: Disk) -> None:
     """The n-th sync from now fails, and only that one."""
     connection = connect(disk)
 
@@ -215,7 +215,7 @@ def test_a_sync_fails_once_when_told_to(disk: Disk) -> None:
 
 
 def test_a_sync_after_a_failed_one_saves_nothing(disk: Disk) -> None:
-    """What a failed sync left behind is not made durable by the next that succeeds: only writing again does that."""
+    """Data of a failed sync is not made durable by the next that succeeds: only writing again does that."""
     file = disk.xOpen("/file", [apsw.SQLITE_OPEN_CREATE, 0])
     file.xWrite(b"first", 0)
     disk.fail_sync = 1

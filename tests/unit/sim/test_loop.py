@@ -1,4 +1,4 @@
-"""SimLoop keeps asyncio's promises, keeps hosts apart, and tells the same story for the same seed."""
+"""SimLoop keeps asyncio's promises, keeps hosts apart, and takes the same steps for the same seed."""
 
 import asyncio
 import gc
@@ -16,16 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ringrift
-from ringrift.sim.loop import EPOCH_SECONDS, SimLoop, run
+from ringrift.sim.loop import _EPOCH_SECONDS, SimLoop, run
 
 
 async def elapse(seconds: float) -> None:
-    """Let virtual time go by; on this loop nobody really sleeps."""
+    """Let virtual time go by; this loop never really sleeps."""
     await asyncio.sleep(seconds)
 
 
 async def work(loop: SimLoop, mail: asyncio.Queue[str], rng: Random) -> None:
-    """Use whatever could leak the order of a hash table, for ever."""
+    """Use everything that could leak the order of a hash table, for ever."""
     while True:
         await elapse(rng.random())
         await mail.put(loop.host)
@@ -66,7 +66,7 @@ def test_time_jumps_to_the_next_timer() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_host_runs_first_in_first_out(seed: int) -> None:
-    """Callbacks of one host run in the order in which they became ready, whatever the seed."""
+    """Callbacks of one host run in the order in which they became ready, for every seed."""
     seen: list[int] = []
 
     async def note(loop: SimLoop, into: list[int]) -> None:
@@ -100,7 +100,7 @@ def test_the_seed_orders_the_hosts() -> None:
     assert len({run(seed, main) for seed in range(40)}) == 6
 
 
-def test_the_same_seed_tells_the_same_story() -> None:
+def test_the_same_seed_takes_the_same_steps() -> None:
     """Two runs of a seed take the same steps at the same times; another seed takes others."""
     first, again, other = (run(seed, story) for seed in (3, 3, 4))
 
@@ -108,7 +108,7 @@ def test_the_same_seed_tells_the_same_story() -> None:
     assert first != other
 
 
-def test_the_story_does_not_depend_on_the_hash_seed() -> None:
+def test_the_steps_do_not_depend_on_the_hash_seed() -> None:
     """Processes that hash strings differently take the same steps."""
     settled = {**os.environ, "PYTHONPATH": str(Path(ringrift.__path__[0]).parent)}
 
@@ -120,18 +120,18 @@ def test_the_story_does_not_depend_on_the_hash_seed() -> None:
     assert stories == [run(5, story)] * 2
 
 
-def test_what_a_host_starts_is_on_that_host() -> None:
+def test_tasks_of_a_host_run_on_that_host() -> None:
     """Tasks, task groups and callbacks inherit the host through the context."""
 
     async def child(loop: SimLoop) -> str:
         return loop.host
 
     async def parent(loop: SimLoop) -> set[str]:
-        heard = loop.create_future()
-        loop.call_later(1, lambda: heard.set_result(loop.host))
+        reply = loop.create_future()
+        loop.call_later(1, lambda: reply.set_result(loop.host))
         async with asyncio.TaskGroup() as group:
             member = group.create_task(child(loop))
-        return {await asyncio.create_task(child(loop)), member.result(), await heard}
+        return {await asyncio.create_task(child(loop)), member.result(), await reply}
 
     async def main(loop: SimLoop) -> set[str]:
         return await loop.spawn("a", parent(loop))
@@ -164,7 +164,7 @@ def test_a_killed_host_is_silent() -> None:
 
 
 def test_a_shared_queue_passes_over_the_dead() -> None:
-    """What is put on a queue after a kill goes to a waiter that lives."""
+    """An item put on a queue after a kill goes to a live waiter."""
     got: list[tuple[str, int]] = []
 
     async def take(loop: SimLoop, queue: asyncio.Queue[int]) -> None:
@@ -241,7 +241,7 @@ def test_clocks_drift_and_jump() -> None:
         loop.kill("a")
         return [*readings, *(reading for host in "ab" for reading in (loop.clock(host).tick(), loop.clock(host).now()))]
 
-    assert run(1, main) == [0, 10, 10, 15, 15, 35, 35, EPOCH_SECONDS + 30 - 3600, 30, EPOCH_SECONDS + 30]
+    assert run(1, main) == [0, 10, 10, 15, 15, 35, 35, _EPOCH_SECONDS + 30 - 3600, 30, _EPOCH_SECONDS + 30]
 
 
 @pytest.mark.parametrize("rate", [0.9, 0.999999, 1.0, 1.1])
@@ -261,8 +261,8 @@ def test_waiting_for_a_drifting_clock_ends(rate: float) -> None:
     assert run(1, main) < 100 * 2 * 20
 
 
-def test_a_deadlock_names_who_waits() -> None:
-    """When nothing can happen any more, also because the dead have no timers, the error tells which tasks wait."""
+def test_a_deadlock_names_the_waiting_tasks() -> None:
+    """When nothing can happen any more, also because dead hosts have no timers, the error names the waiting tasks."""
 
     async def main(loop: SimLoop) -> None:
         loop.spawn("a", elapse(1000))
@@ -325,7 +325,7 @@ def test_the_tools_of_asyncio_work() -> None:
 
 
 def test_the_end_is_quiet() -> None:
-    """Closing the loop neither raises nor warns, whatever state its tasks were left in."""
+    """Closing the loop neither raises nor warns, whatever the state of its tasks."""
 
     @asynccontextmanager
     async def slow_to_leave() -> AsyncIterator[None]:
@@ -361,8 +361,8 @@ ORDERS = st.lists(st.tuples(st.sampled_from(("spawn", "kill", "pause", "resume")
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(orders=ORDERS, seed=st.integers(0, 1000))
-def test_only_the_living_and_unpaused_run(orders: list[tuple[str, str]], seed: int) -> None:
-    """After any sequence of orders, exactly the hosts that live and are not paused do any work."""
+def test_only_live_and_unpaused_hosts_run(orders: list[tuple[str, str]], seed: int) -> None:
+    """After any sequence of commands, exactly the live and unpaused hosts do any work."""
 
     async def main(loop: SimLoop) -> None:
         alive: dict[str, int] = {}

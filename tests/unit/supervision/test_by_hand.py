@@ -10,8 +10,8 @@ import pytest
 from ringrift.events.daemon import Cleared, Failed
 from ringrift.kernel.errors import SettingsError, UnknownName
 from ringrift.kernel.health import Health, Status
-from ringrift.supervision.report import HISTORY_MAX
 from ringrift.supervision.spec import Restart
+from ringrift.supervision.unit import _HISTORY_MAX
 from unit.supervision.watched import (
     LIFE_SECONDS,
     PARTS,
@@ -25,33 +25,33 @@ from unit.supervision.watched import (
     undisturbed,
 )
 from unit.work.world import World, play
-from waiting import wait_until
+from wait import wait_until
 
 PATIENT = 10_000.0
 
 
-def test_one_daemon_is_stopped_started_and_restarted_alone(tmp_path: Path) -> None:
-    """Each does what it says, once, and those that start after it do not notice."""
+def test_a_daemon_is_stopped_started_and_restarted_alone(tmp_path: Path) -> None:
+    """Each command has its effect once, and daemons that start after it do not notice."""
 
     async def story(world: World) -> None:
         sup = supervisor(world, clock=loop_clock())
         async with sup.run([serving("first"), serving("second", after=("first",))], PARTS, "full"):
             assert not await sup.start("first"), "it runs"
             assert await sup.stop("first")
-            assert sup.report("first").state == "stopped"
+            assert sup.status("first").state == "stopped"
             await asyncio.sleep(LIFE_SECONDS)
             assert undisturbed(sup, "second")
             assert await sup.start("first")
             assert health(sup, "first").status is Status.HEALTHY
             await sup.restart("first")
 
-            assert (sup.report("first").state, sup.report("first").restarts) == ("running", 2)
+            assert (sup.status("first").state, sup.status("first").restarts) == ("running", 2)
             assert undisturbed(sup, "second")
             for call in (sup.start, sup.stop, sup.restart):
                 with pytest.raises(UnknownName, match="unknown daemon 'third'; known: first, second"):
                     await call("third")
             with pytest.raises(UnknownName):
-                sup.report("third")
+                sup.status("third")
 
     play(tmp_path, story, simulated=True)
 
@@ -62,39 +62,39 @@ def test_a_report_has_every_figure(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         clock, runs = world.clock, count(1)
         sup = supervisor(world)
-        many = Restart(times=HISTORY_MAX + 10, first_seconds=0.0, seconds_max=0.0)
+        many = Restart(times=_HISTORY_MAX + 10, first_seconds=0.0, seconds_max=0.0)
 
         async def works() -> None:
             number = next(runs)
             clock.seconds += 2.5
-            if number <= HISTORY_MAX + 5:
+            if number <= _HISTORY_MAX + 5:
                 raise ValueError(f"failure {number}")
-            await asyncio.Event().wait() if number > HISTORY_MAX + 6 else None
+            await asyncio.Event().wait() if number > _HISTORY_MAX + 6 else None
 
         start = clock.now()
         spec = ticking("works", works, restart=many, category="sync", critical=True, group="files")
         async with sup.run([spec], PARTS, "full"):
-            await wait_until(lambda: sup.report("works").runs == HISTORY_MAX + 7)
+            await wait_until(lambda: sup.status("works").runs == _HISTORY_MAX + 7)
 
-            report = sup.report("works")
-            assert [report] == sup.reports()
+            report = sup.status("works")
+            assert [report] == sup.statuses()
             assert (report.name, report.category, report.critical, report.group) == ("works", "sync", True, "files")
             assert (report.state, report.ready) == ("running", True)
-            assert (report.failures, report.restarts, report.waits, report.stalls) == (HISTORY_MAX + 5,) * 2 + (0, 0)
+            assert (report.failures, report.restarts, report.waits, report.stalls) == (_HISTORY_MAX + 5,) * 2 + (0, 0)
             assert report.last_seconds == 2.5
-            assert report.last_error == f"ValueError: failure {HISTORY_MAX + 5}"
-            assert report.last_error_time == start + 2.5 * (HISTORY_MAX + 5)
-            assert report.last_success == start + 2.5 * (HISTORY_MAX + 6)
-            assert [one.error for one in report.history][:1] == ["ValueError: failure 6"]
-            assert len(report.history) == HISTORY_MAX
+            assert report.last_error == f"ValueError: failure {_HISTORY_MAX + 5}"
+            assert report.last_error_time == start + 2.5 * (_HISTORY_MAX + 5)
+            assert report.last_success == start + 2.5 * (_HISTORY_MAX + 6)
+            assert [entry.error for entry in report.history][:1] == ["ValueError: failure 6"]
+            assert len(report.history) == _HISTORY_MAX
             assert report.since == report.last_error_time
             assert report.health.status is Status.DEGRADED
 
     play(tmp_path, story)
 
 
-def test_health_knows_since_when_it_is_so(tmp_path: Path) -> None:
-    """The moment is that of the last change of status, and not of the last look."""
+def test_health_has_the_time_of_its_last_change(tmp_path: Path) -> None:
+    """The time is that of the last change of status, and not of the last check."""
 
     async def story(world: World) -> None:
         sup = supervisor(world)
@@ -112,7 +112,7 @@ def test_health_knows_since_when_it_is_so(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_probes_ask_only_for_what_is_critical(tmp_path: Path) -> None:
+def test_probes_check_only_critical_daemons(tmp_path: Path) -> None:
     """An unhealthy critical daemon ends liveness with its name; any other does not."""
 
     async def story(world: World) -> None:
@@ -123,15 +123,15 @@ def test_probes_ask_only_for_what_is_critical(tmp_path: Path) -> None:
 
         heart, hobby = ticking("heart", crashes, critical=True), ticking("hobby", crashes)
         async with sup.run([hobby, serving("sound", critical=True)], PARTS, "full"):
-            await wait_until(lambda: sup.report("hobby").state == "failed")
+            await wait_until(lambda: sup.status("hobby").state == "failed")
             assert sup.liveness()
             assert sup.readiness()
             await sup.stop("sound")
             assert sup.liveness()
-            assert not sup.readiness(), "what nobody knows is not ready"
+            assert not sup.readiness(), "unknown is not ready"
         sup = supervisor(world)
         async with sup.run([heart, serving("sound", critical=True)], PARTS, "full"):
-            await wait_until(lambda: sup.report("heart").state == "failed")
+            await wait_until(lambda: sup.status("heart").state == "failed")
 
             assert not sup.liveness()
             assert sup.liveness().reasons == ("heart: given up: ValueError: no",)
@@ -140,19 +140,19 @@ def test_probes_ask_only_for_what_is_critical(tmp_path: Path) -> None:
 
 
 def test_a_plugin_that_cannot_be_used_is_in_the_health(tmp_path: Path) -> None:
-    """The node runs without it, and says so."""
+    """The node runs without it, and reports it."""
 
     async def story(world: World) -> list[tuple[str, Status]]:
         sup = supervisor(world)
         broken = Health(part="plugin foreign", status=Status.UNHEALTHY, reason="ImportError: no")
         async with sup.run([serving("one")], PARTS, "full", [broken]):
-            return [(one.part, one.status) for one in sup.health()]
+            return [(entry.part, entry.status) for entry in sup.health()]
 
     assert play(tmp_path, story) == [("one", Status.HEALTHY), ("plugin foreign", Status.UNHEALTHY)]
 
 
 def test_a_group_is_started_again_together_and_in_order(tmp_path: Path) -> None:
-    """When one of a group fails, all of it stop in reverse and start in order; who is outside does not notice."""
+    """When one of a group fails, all of it stop in reverse and start in order; daemons outside do not notice."""
 
     async def story(world: World) -> list[str]:
         steps: list[str] = []
@@ -179,13 +179,13 @@ def test_a_group_is_started_again_together_and_in_order(tmp_path: Path) -> None:
             crash.set()
             await wait_until(lambda: steps[-1:] == ["+c"] and len(steps) == 9, PATIENT)
 
-            assert [sup.report(name).restarts for name in "abc"] == [1, 1, 1]
-            assert [sup.report(name).failures for name in "abc"] == [0, 1, 0]
+            assert [sup.status(name).restarts for name in "abc"] == [1, 1, 1]
+            assert [sup.status(name).failures for name in "abc"] == [0, 1, 0]
             assert undisturbed(sup, "apart")
             await sup.stop("c")
             crash.set()
-            await wait_until(lambda: sup.report("b").restarts == 2 and sup.report("b").ready, PATIENT)
-            assert sup.report("c").state == "stopped", "what was stopped by hand stays so"
+            await wait_until(lambda: sup.status("b").restarts == 2 and sup.status("b").ready, PATIENT)
+            assert sup.status("c").state == "stopped", "what was stopped by hand stays so"
             assert undisturbed(sup, "apart")
         return steps[:9]
 
@@ -193,7 +193,7 @@ def test_a_group_is_started_again_together_and_in_order(tmp_path: Path) -> None:
 
 
 def test_a_group_is_given_up_and_cleared_together(tmp_path: Path) -> None:
-    """When one of it is beyond its budget the others rest too, and one word brings all of them back."""
+    """When one of it is beyond its budget the others rest too, and one command brings all of them back."""
 
     async def story(world: World) -> None:
         mended = asyncio.Event()
@@ -205,7 +205,7 @@ def test_a_group_is_given_up_and_cleared_together(tmp_path: Path) -> None:
 
         daemons = [serving("a", group="g"), ticking("b", crashes, group="g", restart=QUICK), serving("apart")]
         async with sup.run(daemons, PARTS, "full"):
-            await wait_until(lambda: sup.report("a").state == sup.report("b").state == "failed", PATIENT)
+            await wait_until(lambda: sup.status("a").state == sup.status("b").state == "failed", PATIENT)
             assert health(sup, "a").reason == "given up: with b, of its group: ValueError: no"
             await wait_until(lambda: sup._units["a"].task.done(), PATIENT)  # type: ignore[union-attr]  # it has one
             assert undisturbed(sup, "apart")
@@ -214,30 +214,30 @@ def test_a_group_is_given_up_and_cleared_together(tmp_path: Path) -> None:
 
             assert [health(sup, name).status for name in ("a", "b")] == [Status.HEALTHY] * 2
             assert undisturbed(sup, "apart")
-        failed = [said.daemon for said in await world.told(Failed) if isinstance(said, Failed)]
-        cleared = [said.daemon for said in await world.told(Cleared) if isinstance(said, Cleared)]
+        failed = [event.daemon for event in await world.events(Failed) if isinstance(event, Failed)]
+        cleared = [event.daemon for event in await world.events(Cleared) if isinstance(event, Cleared)]
         assert sorted(failed) == cleared == ["a", "b"]
 
     play(tmp_path, story, simulated=True)
 
 
-def test_what_a_daemon_needs_must_run_here(tmp_path: Path) -> None:
+def test_a_hard_need_must_run_on_this_node(tmp_path: Path) -> None:
     """A hard need that is absent in this profile is an error that names both, before anything has started."""
 
     async def story(world: World) -> None:
         sup = supervisor(world)
         heart = serving("heart", profiles=frozenset({"full"}))
         async with sup.run([serving("body", needs=("heart",)), heart], PARTS, "full"):
-            assert [one.name for one in sup.reports()] == ["heart", "body"]
-        with pytest.raises(SettingsError, match=r"daemon body = 'heart' .*needs this daemon, which does not run here"):
+            assert [entry.name for entry in sup.statuses()] == ["heart", "body"]
+        with pytest.raises(SettingsError, match=r"daemon body 'heart' .*needs this daemon, which does not run here"):
             async with sup.run([heart, serving("body", needs=("heart",))], PARTS, "minimal"):
                 pass
 
     play(tmp_path, story)
 
 
-def test_a_name_that_is_taken_is_refused_in_every_profile(tmp_path: Path) -> None:
-    """Also where only one of the two would run: the other profile is tomorrow's node."""
+def test_a_duplicate_name_is_refused_in_every_profile(tmp_path: Path) -> None:
+    """This holds also if only one of the two would run: the node may have the other profile later."""
 
     async def story(world: World) -> None:
         one, two = serving("x", profiles=frozenset({"full"})), serving("x", profiles=frozenset({"minimal"}))

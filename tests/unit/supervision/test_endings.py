@@ -12,11 +12,11 @@ from ringrift.kernel.health import Status
 from ringrift.supervision.spec import Daemon
 from unit.supervision.watched import PARTS, QUICK, health, loop_clock, supervisor, ticking
 from unit.work.world import World, play
-from waiting import wait_until
+from wait import wait_until
 
 
 def test_daemons_stop_in_reverse_order_each_before_the_next(tmp_path: Path) -> None:
-    """What started last stops first, and is done before the one before it is asked."""
+    """The last started stops first, and is done before its predecessor gets the stop."""
 
     async def story(world: World) -> list[str]:
         steps: list[str] = []
@@ -42,7 +42,7 @@ def test_daemons_stop_in_reverse_order_each_before_the_next(tmp_path: Path) -> N
     assert steps == ["a starts", "b starts", "c starts", "body", "c stops", "b stops", "a stops"]
 
 
-def test_one_that_takes_long_holds_up_only_what_it_started_after(tmp_path: Path) -> None:
+def test_a_slow_stop_delays_only_its_predecessors(tmp_path: Path) -> None:
     """Two slow ones side by side end in the time of one; the one that both started after waits for them."""
 
     async def story(world: World) -> tuple[list[str], float]:
@@ -61,8 +61,8 @@ def test_one_that_takes_long_holds_up_only_what_it_started_after(tmp_path: Path)
 
         daemons = [slow("first", 5.0), slow("long", 60.0, "first"), slow("longer", 80.0, "first"), slow("alone", 1.0)]
         async with supervisor(world, clock=clock).run(daemons, PARTS, "full"):
-            told = clock.tick()
-        return steps, clock.tick() - told
+            start = clock.tick()
+        return steps, clock.tick() - start
 
     steps, seconds = play(tmp_path, story, simulated=True)
 
@@ -71,7 +71,7 @@ def test_one_that_takes_long_holds_up_only_what_it_started_after(tmp_path: Path)
 
 
 def test_a_daemon_that_does_not_stop_is_left_behind(tmp_path: Path) -> None:
-    """Stopping has its own limit: one that clings to life does not keep the others from stopping."""
+    """Stopping has its own limit: a daemon that does not end cannot keep the others from stopping."""
 
     async def story(world: World) -> list[str]:
         steps: list[str] = []
@@ -100,7 +100,7 @@ def test_a_daemon_that_does_not_stop_is_left_behind(tmp_path: Path) -> None:
     assert play(tmp_path, story) == ["stopped", "clinging stops"]
 
 
-def test_one_daemon_can_be_stopped_and_started(tmp_path: Path) -> None:
+def test_a_single_daemon_can_be_stopped_and_started(tmp_path: Path) -> None:
     """Stopping one leaves the others alone; clearing starts it again."""
 
     async def story(world: World) -> None:
@@ -110,7 +110,7 @@ def test_one_daemon_can_be_stopped_and_started(tmp_path: Path) -> None:
         sup = supervisor(world)
         async with sup.run([ticking("one", body), ticking("two", body)], PARTS, "full"):
             await sup.stop("one")
-            assert [(one.part, one.status) for one in sup.health()] == [
+            assert [(health.part, health.status) for health in sup.health()] == [
                 ("one", Status.UNKNOWN),
                 ("two", Status.HEALTHY),
             ]
@@ -140,8 +140,8 @@ def test_a_broken_store_is_everybodys_end(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_a_store_that_breaks_at_the_start_is_told_at_once(tmp_path: Path) -> None:
-    """Nobody waits for the readiness of a daemon that has ended because the store is gone."""
+def test_a_store_that_breaks_at_the_start_is_reported_at_once(tmp_path: Path) -> None:
+    """A daemon that ended because the store is gone is not waited for."""
 
     async def story(world: World) -> None:
         async def body() -> None:
@@ -157,7 +157,7 @@ def test_a_store_that_breaks_at_the_start_is_told_at_once(tmp_path: Path) -> Non
 
 
 def test_a_serving_daemon_that_ends_by_itself_has_failed(tmp_path: Path) -> None:
-    """Who is to serve for as long as the node runs, and returns, is started again like any other that failed."""
+    """A serving daemon that returns while the node runs is restarted like any other that failed."""
 
     async def story(world: World) -> None:
         runs, sup = count(), supervisor(world)

@@ -1,4 +1,4 @@
-"""A daemon that hangs is found by its lack of progress and ended, and one that only rests is left in peace."""
+"""A daemon that hangs is detected by its lack of progress and ended, and an idle one is left alone."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from ringrift.events.node import Joined, Left
 from ringrift.kernel.errors import NotLeader, SupervisionError
 from ringrift.kernel.health import Status
 from ringrift.store.ports import Tx
-from ringrift.supervision.lookout import CRITICAL_SECONDS, ROUTINE_SECONDS
+from ringrift.supervision.hang_detector import CheckIntervals
 from ringrift.supervision.spec import Daemon, Restart
 from ringrift.supervision.supervisor import Supervisor
 from unit.supervision.watched import (
@@ -28,18 +28,17 @@ from unit.supervision.watched import (
     undisturbed,
 )
 from unit.work.world import World, play
-from waiting import wait_until
+from wait import wait_until
 
 PATIENT = 10_000.0
 """Seconds of virtual time in which a story must come to its end."""
 SLOW = Restart(times=2, seconds=3000.0, first_seconds=1.0, seconds_max=8.0)
+INTERVALS = CheckIntervals()
 
 
-@pytest.mark.parametrize(("critical", "look"), [(True, CRITICAL_SECONDS), (False, ROUTINE_SECONDS)])
-def test_a_serving_daemon_that_falls_silent_is_ended_and_started_again(
-    tmp_path: Path, critical: bool, look: float
-) -> None:
-    """Existing is not enough: without progress it is named at the next look, and a new life begins."""
+@pytest.mark.parametrize(("critical", "look"), [(True, INTERVALS.critical_seconds), (False, INTERVALS.routine_seconds)])
+def test_a_silent_serving_daemon_is_cancelled_and_restarted(tmp_path: Path, critical: bool, look: float) -> None:
+    """Without progress it is named at the next check, cancelled and started again."""
 
     async def story(world: World) -> float:
         lives, sup = count(), supervisor(world, clock=loop_clock())
@@ -57,8 +56,8 @@ def test_a_serving_daemon_that_falls_silent_is_ended_and_started_again(
             at = await again
             await wait_until(lambda: health(sup, "silent").status is Status.DEGRADED, PATIENT)
 
-            assert sup.report("silent").last_error == "TimeoutError: no progress for more than 20 s"
-            assert sup.report("silent").restarts == 1
+            assert sup.status("silent").last_error == "TimeoutError: no progress for more than 20 s"
+            assert sup.status("silent").restarts == 1
             assert undisturbed(sup, "sound")
         return at
 
@@ -67,8 +66,8 @@ def test_a_serving_daemon_that_falls_silent_is_ended_and_started_again(
     assert 20.0 < at <= 20.0 + look + SLOW.seconds_max
 
 
-def test_one_that_hangs_and_cannot_be_ended_is_given_up_and_not_doubled(tmp_path: Path) -> None:
-    """It ignores that it was told to end: it is named, never runs beside itself, and cannot be cleared meanwhile."""
+def test_a_hanging_daemon_that_ignores_cancellation_is_given_up_and_not_doubled(tmp_path: Path) -> None:
+    """It ignores its cancellation: it is named, never runs beside itself, and cannot be cleared meanwhile."""
 
     async def story(world: World) -> None:
         release, lives = asyncio.Event(), count()
@@ -88,7 +87,7 @@ def test_one_that_hangs_and_cannot_be_ended_is_given_up_and_not_doubled(tmp_path
             await wait_until(lambda: health(sup, "stuck").reason.startswith("given up"), PATIENT)
 
             assert "hangs and does not stop" in health(sup, "stuck").reason
-            assert [said.daemon for said in await world.told(Failed) if isinstance(said, Failed)] == ["stuck"]
+            assert [event.daemon for event in await world.events(Failed) if isinstance(event, Failed)] == ["stuck"]
             with pytest.raises(SupervisionError, match="cannot run twice"):
                 await sup.clear("stuck")
             assert next(lives) == 1
@@ -104,9 +103,9 @@ def test_one_that_hangs_and_cannot_be_ended_is_given_up_and_not_doubled(tmp_path
 
 
 @pytest.mark.parametrize("others_write", [True, False])
-def test_a_reaction_that_hangs_is_found_by_its_place(tmp_path: Path, others_write: bool) -> None:
-    """Who holds up others is cut off by the store, its letter is parked, and its reader goes on; where nobody else
-    writes the reader's place does not move, and the supervisor finds it."""
+def test_a_hanging_reaction_is_detected_by_its_position(tmp_path: Path, others_write: bool) -> None:
+    """A reaction that blocks other writers is cut off by the store, its delivery is parked, and its reader goes on;
+    without other writers the reader's position does not move, and the supervisor detects it."""
 
     async def story(world: World) -> list[str]:
         seen: list[str] = []
@@ -124,9 +123,9 @@ def test_a_reaction_that_hangs_is_found_by_its_place(tmp_path: Path, others_writ
         reader = Daemon(name="reader", run=reacts, on=(Left,), restart=SLOW)
         async with sup.run([serving("sound"), reader, ticking("writer", writes, every=1.0)], PARTS, "full"):
             await world.router.publish_many([Left(node="stuck"), Left(node="next")])
-            await wait_until(lambda: "next" in seen or sup.report("reader").state == "failed", PATIENT)
+            await wait_until(lambda: "next" in seen or sup.status("reader").state == "failed", PATIENT)
 
-            report = sup.report("reader")
+            report = sup.status("reader")
             assert report.failures >= 1
             assert report.restarts == (0 if others_write else SLOW.times)
             expected = (
@@ -158,8 +157,8 @@ def test_a_daemon_that_rests_between_its_ticks_does_not_hang(tmp_path: Path) -> 
     play(tmp_path, story, simulated=True)
 
 
-def test_a_reader_whose_role_is_elsewhere_does_not_hang(tmp_path: Path) -> None:
-    """It believes in its role and is refused again and again: it has nothing to do, which is not its failure."""
+def test_a_reader_without_its_role_does_not_hang(tmp_path: Path) -> None:
+    """It still assumes its role and is refused again and again: it has nothing to do, which is not its failure."""
 
     async def story(world: World) -> None:
         loop, refused = asyncio.get_running_loop(), count()
@@ -183,8 +182,8 @@ def test_a_reader_whose_role_is_elsewhere_does_not_hang(tmp_path: Path) -> None:
     play(tmp_path, story, simulated=True)
 
 
-def test_a_tick_that_swallows_its_end_is_not_followed_by_another(tmp_path: Path) -> None:
-    """Whatever its body does with the word that it is to stop, a daemon that ticks has stopped behind it."""
+def test_a_tick_that_swallows_its_cancellation_is_the_last(tmp_path: Path) -> None:
+    """Whatever its body does with the cancellation, a ticking daemon stops after it."""
 
     async def story(world: World) -> None:
         runs, sup = count(), supervisor(world, clock=loop_clock())
@@ -195,7 +194,7 @@ def test_a_tick_that_swallows_its_end_is_not_followed_by_another(tmp_path: Path)
                     await asyncio.Event().wait()
 
         async with sup.run([ticking("deaf", swallows, every=1.0)], PARTS, "full"):
-            await wait_until(lambda: sup.report("deaf").runs == 2, PATIENT)
+            await wait_until(lambda: sup.status("deaf").runs == 2, PATIENT)
             assert await sup.stop("deaf")
             await asyncio.sleep(10 * LIFE_SECONDS)
 
@@ -204,7 +203,7 @@ def test_a_tick_that_swallows_its_end_is_not_followed_by_another(tmp_path: Path)
     play(tmp_path, story, simulated=True)
 
 
-def test_a_node_that_slept_itself_blames_nobody(tmp_path: Path) -> None:
+def test_a_suspended_node_blames_no_daemon(tmp_path: Path) -> None:
     """After a pause of the whole process every daemon gets its full time again."""
 
     async def story(world: World) -> None:
@@ -214,13 +213,13 @@ def test_a_node_that_slept_itself_blames_nobody(tmp_path: Path) -> None:
         async def seldom(*, alive: Callable[[], None]) -> None:
             while True:
                 alive()
-                await asyncio.sleep(2 * ROUTINE_SECONDS - LIFE_SECONDS)
+                await asyncio.sleep(2 * INTERVALS.routine_seconds - LIFE_SECONDS)
 
         async with sup.run([serving("one"), serving("two", seldom)], PARTS, "full"):
             await asyncio.sleep(LIFE_SECONDS)
             loop.clock("world").ticks += 3600.0  # type: ignore[attr-defined]  # the simulated loop has clocks
             before = loop.time()
-            await wait_until(lambda: loop.time() > before + 2 * ROUTINE_SECONDS, PATIENT)
+            await wait_until(lambda: loop.time() > before + 2 * INTERVALS.routine_seconds, PATIENT)
 
             assert undisturbed(sup, "one", "two")
 

@@ -1,4 +1,4 @@
-"""A daemon may be looked at in a pace of its own, and some errors end it at once."""
+"""A daemon may have its own interval for health checks, and some errors end it at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,18 +9,18 @@ import pytest
 
 from ringrift.kernel.errors import SettingsError
 from ringrift.kernel.health import Health, Status
-from ringrift.supervision.lookout import Pace
+from ringrift.supervision.hang_detector import CheckIntervals
 from ringrift.supervision.spec import Daemon
 from unit.supervision.watched import PARTS, health, loop_clock, serve, serving, supervisor, ticking
 from unit.work.world import World, play
-from waiting import wait_until
+from wait import wait_until
 
 PATIENT, A_WHILE = 10_000.0, 100.0
 """Seconds of the simulated loop."""
 
 
-def asked(times: "list[float]", now: Callable[[], float]) -> Callable[[], object]:
-    """A check that notes when it is asked."""
+def recording(times: "list[float]", now: Callable[[], float]) -> Callable[[], object]:
+    """A check that records when it is called."""
 
     async def check() -> Health:
         times.append(now())
@@ -29,18 +29,18 @@ def asked(times: "list[float]", now: Callable[[], float]) -> Callable[[], object
     return check
 
 
-def test_each_is_asked_in_its_own_pace(tmp_path: Path) -> None:
-    """One that was added while the others rest is asked at once in its seconds, and the others as before."""
+def test_each_is_checked_in_its_own_interval(tmp_path: Path) -> None:
+    """One that was added while the others rest is checked at once in its seconds, and the others as before."""
 
     async def story(world: World) -> tuple[list[float], list[float]]:
         clock = loop_clock()
         often: list[float] = []
         seldom: list[float] = []
-        sup = supervisor(world, clock=clock, pace=Pace(critical_seconds=15.0, routine_seconds=30.0))
-        rare = serving("rare", check=asked(seldom, clock.tick))
+        sup = supervisor(world, clock=clock, intervals=CheckIntervals(critical_seconds=15.0, routine_seconds=30.0))
+        rare = serving("rare", check=recording(seldom, clock.tick))
         async with sup.run([rare], PARTS, "full"):
             await asyncio.sleep(A_WHILE)
-            sup.add(serving("quick", check=asked(often, clock.tick), look_seconds=1.0))
+            sup.add(serving("quick", check=recording(often, clock.tick), check_seconds=1.0))
             await sup.start("quick")
             await asyncio.sleep(A_WHILE)
             await sup.stop("quick")
@@ -56,8 +56,8 @@ def test_each_is_asked_in_its_own_pace(tmp_path: Path) -> None:
     assert min(later - earlier for earlier, later in pairwise(seldom)) >= 15.0
 
 
-def test_one_that_hangs_is_found_in_its_own_pace(tmp_path: Path) -> None:
-    """Silence is noticed at its next look, long before that of the others."""
+def test_a_hang_is_noticed_within_its_own_interval(tmp_path: Path) -> None:
+    """A lack of progress is noticed at its next check, long before that of the others."""
 
     async def story(world: World) -> float:
         clock = loop_clock()
@@ -67,10 +67,10 @@ def test_one_that_hangs_is_found_in_its_own_pace(tmp_path: Path) -> None:
             alive()
             await asyncio.Event().wait()
 
-        spec = serving("one", falls_silent, seconds_max=2.0, look_seconds=0.5)
+        spec = serving("one", falls_silent, seconds_max=2.0, check_seconds=0.5)
         async with sup.run([spec, serving("other", serve)], PARTS, "full"):
             begun = clock.tick()
-            await wait_until(lambda: sup.report("one").failures >= 1, PATIENT)
+            await wait_until(lambda: sup.status("one").failures >= 1, PATIENT)
             return clock.tick() - begun
 
     assert play(tmp_path, story, simulated=True) < 5.0
@@ -93,17 +93,17 @@ def test_a_final_error_is_the_last(tmp_path: Path) -> None:
         sup = supervisor(world)
         specs = [ticking(name, body, final=(KeyError,)) for name, body in (("final", ends), ("usual", fails))]
         async with sup.run(specs, PARTS, "full"):
-            await wait_until(lambda: {one.state for one in sup.reports()} == {"failed"})
+            await wait_until(lambda: {status.state for status in sup.statuses()} == {"failed"})
             assert health(sup, "final").reason == "given up: KeyError: 'gone for good'"
             assert [next(runs[name]) for name in ("final", "usual")] == [2, 4]
             await sup.clear("final")
-            await wait_until(lambda: sup.report("final").state == "failed")
+            await wait_until(lambda: sup.status("final").state == "failed")
             assert next(runs["final"]) == 4
 
     play(tmp_path, story)
 
 
-def test_a_pace_has_a_least(tmp_path: Path) -> None:
+def test_an_interval_has_a_minimum(tmp_path: Path) -> None:
     """Looking all the time would be all that the node does."""
-    with pytest.raises(SettingsError, match=r"looked at every 0\.01 s at most"):
-        Daemon(name="x", run=serve, serve=True, look_seconds=0.001)
+    with pytest.raises(SettingsError, match=r"checked every 0\.01 s at most"):
+        Daemon(name="x", run=serve, serve=True, check_seconds=0.001)

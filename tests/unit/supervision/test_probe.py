@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ringrift.kernel.health import Health, Status
-from ringrift.supervision.probe import Vitals, judge
+from ringrift.supervision.status import Vitals, assess
 
 WELL = Vitals(name="fill", state="running", progress=100.0, started=50.0, patience=60.0, failures=0)
 GOOD = Health(part="own", status=Status.HEALTHY)
@@ -27,9 +27,9 @@ WORSE = Health(part="own", status=Status.UNHEALTHY, reason="no licence")
         ({"state": "pausing", "failures": 1, "error": "x"}, 500.0, Status.DEGRADED, "1 recent failures, last: x"),
         ({"state": "waiting", "waits": "no room"}, 500.0, Status.DEGRADED, "waits: no room"),
         ({"started": 155.0}, 161.0, Status.HEALTHY, ""),
-        ({"stall": "held up the loop"}, 110.0, Status.DEGRADED, "held up the loop"),
-        ({"said": (WORSE,), "failures": 1, "error": "x"}, 110.0, Status.UNHEALTHY, "no licence"),
-        ({"said": (GOOD,)}, 110.0, Status.HEALTHY, ""),
+        ({"stall": "blocked the loop"}, 110.0, Status.DEGRADED, "blocked the loop"),
+        ({"reports": (WORSE,), "failures": 1, "error": "x"}, 110.0, Status.UNHEALTHY, "no licence"),
+        ({"reports": (GOOD,)}, 110.0, Status.HEALTHY, ""),
         (
             {"state": "stopped", "left": True},
             110.0,
@@ -41,10 +41,8 @@ WORSE = Health(part="own", status=Status.UNHEALTHY, reason="no licence")
         ({"state": "stopped"}, 9999.0, Status.UNKNOWN, "stopped"),
     ],
 )
-def test_what_is_seen_decides_how_a_daemon_is(
-    changes: dict[str, Any], tick: float, status: Status, reason: str
-) -> None:
-    """Progress makes healthy, failures degrade, silence and giving up are unhealthy, the rest nobody knows."""
-    health = judge(msgspec.structs.replace(WELL, **changes), tick)
+def test_the_facts_decide_the_health(changes: dict[str, Any], tick: float, status: Status, reason: str) -> None:
+    """Progress makes healthy, failures degrade, silence and giving up are unhealthy, the rest is unknown."""
+    health = assess(msgspec.structs.replace(WELL, **changes), tick)
 
     assert (health.part, health.status, health.reason) == ("fill", status, reason)

@@ -15,7 +15,7 @@ from ringrift.supervision.spec import Daemon
 from ringrift.supervision.supervisor import Supervisor
 from unit.supervision.watched import PARTS, QUICK, failing, health, supervisor, ticking
 from unit.work.world import World, play
-from waiting import wait_until
+from wait import wait_until
 
 
 def test_a_failing_daemon_is_started_again(tmp_path: Path) -> None:
@@ -31,13 +31,13 @@ def test_a_failing_daemon_is_started_again(tmp_path: Path) -> None:
 
             assert runs() >= 3
             assert health(sup, "weak").reason == "2 recent failures, last: ValueError: failure 2"
-        assert await world.told(Failed) == []
+        assert await world.events(Failed) == []
 
     play(tmp_path, story)
 
 
 def test_a_daemon_beyond_its_budget_is_given_up_once_and_the_others_go_on(tmp_path: Path) -> None:
-    """The third failure is one too many: one event says so, it never runs again, and its neighbour ticks on."""
+    """The third failure is one too many: one event is published, it never runs again, and its neighbour ticks on."""
 
     async def story(world: World) -> None:
         body, runs = failing(10**9, asyncio.Event())
@@ -48,20 +48,20 @@ def test_a_daemon_beyond_its_budget_is_given_up_once_and_the_others_go_on(tmp_pa
 
         async with sup.run([ticking("broken", body), ticking("sound", tick)], PARTS, "full"):
             await wait_until(lambda: health(sup, "broken").reason.startswith("given up"))
-            seen = next(ticks)
-            await wait_until(lambda: next(ticks) > seen + 10)
+            before = next(ticks)
+            await wait_until(lambda: next(ticks) > before + 10)
 
             assert runs() == 3
             assert health(sup, "broken").reason == "given up: ValueError: failure 3"
             assert health(sup, "sound").status is Status.HEALTHY
-        said = Failed(daemon="broken", node="here", error="ValueError: failure 3", times=2, seconds=300.0)
-        assert await world.told(Failed) == [said]
+        event = Failed(daemon="broken", node="here", error="ValueError: failure 3", times=2, seconds=300.0)
+        assert await world.events(Failed) == [event]
 
     play(tmp_path, story)
 
 
 def test_clearing_brings_a_given_up_daemon_back(tmp_path: Path) -> None:
-    """Only a person's word starts it again, with a clean record."""
+    """Only an operator's command starts it again, with a clean record."""
 
     async def story(world: World) -> None:
         done = asyncio.Event()
@@ -74,34 +74,34 @@ def test_clearing_brings_a_given_up_daemon_back(tmp_path: Path) -> None:
 
             await wait_until(lambda: health(sup, "weak").status is Status.HEALTHY)
             assert runs() >= 4
-            assert await world.told(Cleared) == [Cleared(daemon="weak", node="here")]
+            assert await world.events(Cleared) == [Cleared(daemon="weak", node="here")]
             await sup.clear("weak")
-            assert len(await world.told(Cleared)) == 1, "it had not been given up"
+            assert len(await world.events(Cleared)) == 1, "it had not been given up"
             with pytest.raises(UnknownName, match="unknown daemon 'week'; known: weak"):
                 await sup.clear("week")
 
     play(tmp_path, story)
 
 
-def test_starts_and_stops_are_told(tmp_path: Path) -> None:
-    """Each start with the failures on its record, each end with its error or none, to whoever listens."""
+def test_starts_and_stops_are_published(tmp_path: Path) -> None:
+    """Subscribers receive each start with the failures on its record, and each end with its error or none."""
 
     async def story(world: World) -> None:
-        told: list[tuple[str, object]] = []
+        reports: list[tuple[str, object]] = []
         done = asyncio.Event()
         body, _ = failing(1, done)
         sup = supervisor(world)
 
-        async def hear(event: Started | Stopped, envelope: object) -> None:
-            told.append(("started", event.failures) if isinstance(event, Started) else ("stopped", event.error))
+        async def record(event: Started | Stopped, envelope: object) -> None:
+            reports.append(("started", event.failures) if isinstance(event, Started) else ("stopped", event.error))
 
-        world.router.subscribe((Started, Stopped), hear, name="test")
+        world.router.subscribe((Started, Stopped), record, name="test")
         async with sup.run([ticking("weak", body)], PARTS, "full"):
             await done.wait()
-        await wait_until(lambda: len(told) == 4)
+        await wait_until(lambda: len(reports) == 4)
         await world.router.close()
 
-        assert told == [("started", 0), ("stopped", "ValueError: failure 1"), ("started", 1), ("stopped", "")]
+        assert reports == [("started", 0), ("stopped", "ValueError: failure 1"), ("started", 1), ("stopped", "")]
 
     play(tmp_path, story)
 
@@ -129,20 +129,20 @@ def test_a_duty_with_a_role_runs_only_where_the_role_is_held(tmp_path: Path) -> 
     """Without its role a daemon is well but idle; it works from when the role comes until it goes."""
 
     async def story(world: World) -> None:
-        held: set[str] = set()
+        roles: set[str] = set()
         ran = asyncio.Event()
-        sup = supervisor(world, held)
+        sup = supervisor(world, roles)
 
         async def body() -> None:
-            assert held
+            assert roles
             ran.set()
 
         async with sup.run([ticking("duty", body, role="fill")], PARTS, "full"):
             await wait_until(lambda: health(sup, "duty").status is Status.HEALTHY)
             assert not ran.is_set()
-            held.add("fill")
+            roles.add("fill")
             await ran.wait()
-            held.clear()
+            roles.clear()
             for _ in range(10):
                 await asyncio.sleep(0)
 
@@ -174,51 +174,51 @@ def test_a_reader_reacts_to_its_events_under_its_role(tmp_path: Path) -> None:
     """A daemon on events sees each of them once and nothing else, and only while its node holds the role."""
 
     async def story(world: World) -> list[str]:
-        held: set[str] = set()
-        seen: list[str] = []
-        sup = supervisor(world, held)
+        roles: set[str] = set()
+        nodes: list[str] = []
+        sup = supervisor(world, roles)
 
         async def body(event: Left, envelope: object, tx: Tx) -> None:
-            seen.append(event.node)
+            nodes.append(event.node)
 
         spec = Daemon(name="reader", run=body, on=(Left,), role="fill", restart=QUICK)
         async with sup.run([spec], PARTS, "full"):
             await world.router.publish_many([Left(node="a"), Joined(node="x", profile="full"), Left(node="b")])
             await wait_until(lambda: health(sup, "reader").status is Status.HEALTHY)
-            assert seen == []
-            held.add("fill")
-            await wait_until(lambda: len(seen) == 2)
+            assert nodes == []
+            roles.add("fill")
+            await wait_until(lambda: len(nodes) == 2)
             await world.router.publish(Left(node="c"))
-            await wait_until(lambda: len(seen) == 3)
+            await wait_until(lambda: len(nodes) == 3)
 
             assert health(sup, "reader").status is Status.HEALTHY
-        return seen
+        return nodes
 
     assert play(tmp_path, story) == ["a", "b", "c"]
 
 
-def test_a_reader_whose_term_is_over_changes_nothing_and_has_not_failed(tmp_path: Path) -> None:
-    """A node that still believes in its role reacts in transactions that have no effect, and reads on later."""
+def test_a_reader_with_an_expired_term_changes_nothing_and_has_not_failed(tmp_path: Path) -> None:
+    """A node that still assumes its role reacts in transactions that have no effect, and reads on later."""
 
     async def story(world: World) -> None:
-        held, seen, refused = {"fill"}, [], asyncio.Event()
+        roles, nodes, refused = {"fill"}, [], asyncio.Event()
 
         async def check(role: str, tx: Tx) -> None:
-            if role not in held:
+            if role not in roles:
                 refused.set()
                 raise NotLeader(role, "another node")
 
         async def body(event: Left, envelope: object, tx: Tx) -> None:
-            seen.append(event.node)
+            nodes.append(event.node)
 
         sup = Supervisor("here", world.router, world.clock, holds=lambda role: True, check=check)
         async with sup.run([Daemon(name="reader", run=body, on=(Left,), role="fill", restart=QUICK)], PARTS, "full"):
-            held.clear()
+            roles.clear()
             await world.router.publish(Left(node="a"))
             await refused.wait()
-            assert seen == []
-            held.add("fill")
-            await wait_until(lambda: seen == ["a"])
+            assert nodes == []
+            roles.add("fill")
+            await wait_until(lambda: nodes == ["a"])
 
             assert health(sup, "reader").status is Status.HEALTHY
 
@@ -226,7 +226,7 @@ def test_a_reader_whose_term_is_over_changes_nothing_and_has_not_failed(tmp_path
 
 
 def test_nothing_starts_if_a_part_is_missing(tmp_path: Path) -> None:
-    """A wrong name is found before the first daemon runs."""
+    """A wrong name is detected before the first daemon runs."""
 
     async def story(world: World) -> None:
         ran = asyncio.Event()
@@ -257,6 +257,6 @@ def test_only_the_daemons_of_the_profile_run(tmp_path: Path) -> None:
         theirs = ticking("theirs", body, profiles=frozenset({"full"}))
         sup = supervisor(world)
         async with sup.run([ours, theirs], PARTS, "selfplay"):
-            return [one.part for one in sup.health()]
+            return [health.part for health in sup.health()]
 
     assert play(tmp_path, story) == ["ours"]

@@ -1,7 +1,7 @@
-"""Watched: a supervisor on a node whose roles the test hands out, and daemons that tick as fast as they can."""
+"""A supervisor on a node whose roles the test sets, and daemons that tick as fast as they can."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -10,7 +10,7 @@ from ringrift.kernel.errors import NotLeader
 from ringrift.kernel.health import Health, Status
 from ringrift.kernel.settings import Settings
 from ringrift.store.ports import Tx
-from ringrift.supervision.spec import Daemon, Restart
+from ringrift.supervision.spec import Daemon, Restart, in_order
 from ringrift.supervision.supervisor import Supervisor
 from unit.work.world import World
 
@@ -25,26 +25,37 @@ def ticking(name: str, body: Body, **changes: Any) -> Daemon:
     return Daemon(**{"name": name, "run": body, "every": 0.001, "restart": QUICK} | changes)
 
 
-def supervisor(world: World, held: set[str] | None = None, *, clock: Clock | None = None, **options: Any) -> Supervisor:
-    """A supervisor on a node that holds the roles in *held*, which the test may change."""
-    roles = set() if held is None else held
+def supervisor(
+    world: World, roles: set[str] | None = None, *, clock: Clock | None = None, **options: Any
+) -> Supervisor:
+    """A supervisor on a node that holds *roles*, which the test may change."""
+    held_roles = set() if roles is None else roles
 
     async def check(role: str, tx: Tx) -> None:
-        if role not in roles:
+        if role not in held_roles:
             raise NotLeader(role, "another node")
 
-    return Supervisor("here", world.router, clock or world.clock, holds=roles.__contains__, check=check, **options)
+    return Supervisor("here", world.router, clock or world.clock, holds=held_roles.__contains__, check=check, **options)
+
+
+def stop_seconds_max(daemons: Sequence[Daemon], settings: Settings) -> float:
+    """Return how long stopping *daemons* may take: each waits for those that started after it, and for no other."""
+    last: dict[str, float] = {}
+    for daemon in reversed(in_order(daemons)):
+        later = [last[other.name] for other in daemons if other.name in last and daemon.name in other.follows]
+        last[daemon.name] = max(later, default=0.0) + daemon.stop_seconds(settings)
+    return max(last.values(), default=0.0)
 
 
 def loop_clock() -> Clock:
-    """The clock of the simulated loop, on which time goes on while everybody waits."""
+    """The clock of the simulated loop, on which time goes on while all tasks wait."""
     loop: Any = asyncio.get_running_loop()
     clock: Clock = loop.clock("world")
     return clock
 
 
 async def serve(*, alive: Callable[[], None]) -> None:
-    """A serving body that is well: it shows life every second until it is told to stop."""
+    """A healthy serving body: it shows progress every second until it is stopped."""
     while True:
         alive()
         await asyncio.sleep(LIFE_SECONDS)
@@ -56,15 +67,15 @@ def serving(name: str, body: Body = serve, **changes: Any) -> Daemon:
 
 
 def undisturbed(sup: Supervisor, *names: str) -> bool:
-    """Whether the daemons *names* are well, and have started once and failed never."""
-    found = [sup.report(name) for name in names]
-    return all((one.health.status, one.restarts, one.failures) == (Status.HEALTHY, 0, 0) for one in found)
+    """Return whether the daemons *names* are healthy, and have started once and failed never."""
+    statuses = [sup.status(name) for name in names]
+    return all((s.health.status, s.restarts, s.failures) == (Status.HEALTHY, 0, 0) for s in statuses)
 
 
 def health(sup: Supervisor, name: str) -> Health:
-    """How the daemon *name* is."""
-    [found] = [one for one in sup.health() if one.part == name]
-    return found
+    """The health of the daemon *name*."""
+    [health] = [health for health in sup.health() if health.part == name]
+    return health
 
 
 def failing(times: int, done: asyncio.Event) -> tuple[Body, Callable[[], int]]:

@@ -13,7 +13,8 @@ PLACES = st.lists(st.builds(Place, node=NODES, durable=st.booleans()), max_size=
 @settings(max_examples=40)
 @given(st.sets(NODES), PLACES, NODES, st.integers(1, 8))
 def test_copies_go_where_they_are_missing(holders: set[str], places: list[Place], here: str, copies_min: int) -> None:
-    """Whoever is there: no holder gets one, nobody gets two, and as many are made as are missing, if there is room."""
+    """For every set of nodes: no holder gets a copy, no node gets two, and every missing copy is made if there is
+    room."""
     chosen = targets(holders, places, here, copies_min)
 
     present = {place.node for place in places}
@@ -38,7 +39,7 @@ def test_copies_go_where_they_are_missing(holders: set[str], places: list[Place]
         (("a",), "c", 2, ["c"]),
     ],
 )
-def test_this_node_comes_first_then_durable_ones(
+def test_this_node_comes_first_then_durable_nodes(
     holders: tuple[str, ...], here: str, copies_min: int, expected: list[str]
 ) -> None:
     """Holders that are not present do not count, and a machine that may vanish comes last unless it is this one."""

@@ -1,4 +1,4 @@
-"""A blob comes from whoever has a good copy, and whoever has none is struck off."""
+"""A blob comes from any node with a good copy, and a node without one is removed from the ledger."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ class Nodes:
         return [name for name, folder in self.folders.items() if await folder.have([blob])]
 
 
-def told(folder: Path, story: Callable[[World, Nodes, Transfer], object]) -> None:
+def with_nodes(folder: Path, story: Callable[[World, Nodes, Transfer], object]) -> None:
     """Run *story* with three nodes, of which this one is "here"."""
 
     async def whole(world: World) -> None:
@@ -47,7 +47,7 @@ def told(folder: Path, story: Callable[[World, Nodes, Transfer], object]) -> Non
 
 
 def test_a_blob_is_fetched_once(tmp_path: Path) -> None:
-    """It comes from a holder, is written down, moves its bytes once, and is there the next time."""
+    """It comes from a holder, is recorded, moves its bytes once, and is there the next time."""
 
     async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
         blob = await nodes.put(b"games", "far")
@@ -63,7 +63,7 @@ def test_a_blob_is_fetched_once(tmp_path: Path) -> None:
         assert await transfer.copy(blob, "here") == 0
         assert await transfer.copy(blob, "near") == 5
 
-    told(tmp_path, story)
+    with_nodes(tmp_path, story)
 
 
 @pytest.mark.parametrize("fault", ["corrupt", "absent"])
@@ -83,7 +83,7 @@ def test_the_second_holder_helps_when_the_first_cannot(tmp_path: Path, fault: st
         assert await nodes.have(blob) == ["here", "near"]
         assert await world.holders(blob) == ["here", "near"]
 
-    told(tmp_path, story)
+    with_nodes(tmp_path, story)
 
 
 def test_a_holder_that_does_not_answer_is_passed_over_but_not_struck_off(tmp_path: Path) -> None:
@@ -98,11 +98,11 @@ def test_a_holder_that_does_not_answer_is_passed_over_but_not_struck_off(tmp_pat
 
         assert await world.holders(blob) == ["far", "here", "near"]
 
-    told(tmp_path, story)
+    with_nodes(tmp_path, story)
 
 
-def test_what_a_silent_node_may_hold_is_not_gone(tmp_path: Path) -> None:
-    """There is no route now, but nobody may say that the last copy is lost."""
+def test_a_blob_of_a_silent_node_is_not_lost(tmp_path: Path) -> None:
+    """There is no route now, but the last copy is not reported as lost."""
 
     async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
         blob = await nodes.put(b"a model", "far")
@@ -115,11 +115,11 @@ def test_what_a_silent_node_may_hold_is_not_gone(tmp_path: Path) -> None:
         assert (lost.value.tried, lost.value.gone) == (("far", "near"), False)
         assert await world.holders(blob) == ["far"]
 
-    told(tmp_path, story)
+    with_nodes(tmp_path, story)
 
 
 def test_without_a_good_copy_there_is_no_route(tmp_path: Path) -> None:
-    """The error names the blob and everyone that was tried, and nothing half-done is left behind."""
+    """The error names the blob and every tried node, and nothing half-done is left."""
 
     async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
         blob = await nodes.put(b"a model", "near", "far")
@@ -137,11 +137,11 @@ def test_without_a_good_copy_there_is_no_route(tmp_path: Path) -> None:
         assert await world.holders(blob) == []
         assert list((tmp_path / "here" / "tmp").iterdir()) == []
 
-    told(tmp_path, story)
+    with_nodes(tmp_path, story)
 
 
-def test_the_source_is_tried_first_even_if_the_ledger_does_not_know_it(tmp_path: Path) -> None:
-    """Who made a blob has it before anybody has written that down."""
+def test_the_source_is_tried_first_even_if_it_is_not_in_the_ledger(tmp_path: Path) -> None:
+    """The maker of a blob has it before the ledger lists it."""
 
     async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
         blob = await nodes.put(b"fresh games", "near")
@@ -151,7 +151,7 @@ def test_the_source_is_tried_first_even_if_the_ledger_does_not_know_it(tmp_path:
         assert size == 11
         assert await world.holders(blob) == ["here"]
 
-    told(tmp_path, story)
+    with_nodes(tmp_path, story)
 
 
 def test_a_copy_can_be_brought_to_another_node(tmp_path: Path) -> None:
@@ -165,20 +165,20 @@ def test_a_copy_can_be_brought_to_another_node(tmp_path: Path) -> None:
         assert await nodes.have(blob) == ["here", "far"]
         assert await world.holders(blob) == ["far"]
 
-    told(tmp_path, story)
+    with_nodes(tmp_path, story)
 
 
-def test_holders_are_asked_and_the_ledger_is_put_right(tmp_path: Path) -> None:
-    """Those that have it count, those that answer without it are struck off, those that are silent stay listed."""
+def test_holders_are_queried_and_the_ledger_is_corrected(tmp_path: Path) -> None:
+    """Holders with the blob count, those that answer without it are removed, silent ones stay listed."""
 
     async def story(world: World, nodes: Nodes, transfer: Transfer) -> None:
         blob = await nodes.put(b"games", "here")
         await world.hold(blob, "near", "far")
         nodes.silent = {"far"}
 
-        have = await transfer.who_has(blob, ["here"])
+        have = await transfer.find_holders(blob, ["here"])
 
         assert have == ["here"]
         assert await world.holders(blob) == ["far", "here"]
 
-    told(tmp_path, story)
+    with_nodes(tmp_path, story)

@@ -12,8 +12,8 @@ from ringrift.events.work import Buried, Enqueued
 from ringrift.jobs import Distribute, Play
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.errors import InvalidWork, LeaseLost
-from ringrift.store.ports import Held, Lease, Put, Wanted
-from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, Made, enqueued, pause_of
+from ringrift.store.ports import JobRequest, Lease, Put, Renewal
+from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, JobOutcome, _enqueued_events, _retry_pause
 from unit.work.world import World, play
 
 BACKOFF = Backoff(first_seconds=1.0, seconds_max=60.0, tries=3)
@@ -25,17 +25,25 @@ def job(seed: int = 0) -> Play:
 
 
 def fault(attempts: int = 1, *, retry: bool = True, started: bool = True) -> Fault:
-    """A failed lease after *attempts* tries."""
+    """Return the fault of a lease after *attempts* attempts."""
     lease = Lease(
-        job="j", kind="play", variant="hex8_2p", key="play:hex8_2p:0", body=b"{}", holder="here", fence=1, renewals=0,
-        seconds=30.0, attempts=attempts,
-    )  # fmt: skip
+        job="j",
+        kind="play",
+        variant="hex8_2p",
+        key="play:hex8_2p:0",
+        body=b"{}",
+        holder="here",
+        fence=1,
+        renewals=0,
+        seconds=30.0,
+        attempts=attempts,
+    )
     return Fault(lease=lease, error="no", retry=retry, started=started)
 
 
-def held(lease: Lease) -> Held:
-    """What the holder of *lease* presents."""
-    return Held(job=lease.job, fence=lease.fence)
+def renewal(lease: Lease) -> Renewal:
+    """Return the renewal that the holder of *lease* presents."""
+    return Renewal(job=lease.job, fence=lease.fence)
 
 
 @pytest.mark.parametrize(
@@ -51,24 +59,25 @@ def held(lease: Lease) -> Held:
     ],
 )
 def test_a_failed_job_waits_is_buried_or_goes_back_untouched(failed: Fault, pause: float | None) -> None:
-    """Tries have growing pauses and an end; what cannot help ends at once; what never began is ready again."""
-    assert pause_of(failed, BACKOFF) == pause
+    """Attempts have growing pauses and a limit; a hopeless failure ends at once; a job that never began is ready
+    again."""
+    assert _retry_pause(failed, BACKOFF) == pause
 
 
 def test_a_result_its_records_and_its_events_come_together(tmp_path: Path) -> None:
-    """Finishing ends the lease, writes records and links, and says what happened."""
+    """Finishing ends the lease, writes records and links, and publishes the result."""
 
     async def story(world: World) -> None:
         [lease] = await world.claim(job())
-        made = Made(
+        outcome = JobOutcome(
             events=(Left(node="a"),), records=(Put(kind="holding", id="b@here", body=b"x"),), links=(("b", "m"),)
         )
 
-        [told] = await world.desk().finish([Done(held=held(lease), made=made)])
+        [envelope] = await world.desk().finish([Done(lease=renewal(lease), outcome=outcome)])
 
         assert [row.state for row in await world.jobs()] == ["done"]
-        assert await world.told(Left) == [Left(node="a")]
-        assert (told.name, told.source, told.node) == ("node.left", "desk", "here")
+        assert await world.events(Left) == [Left(node="a")]
+        assert (envelope.name, envelope.source, envelope.node) == ("node.left", "desk", "here")
         async with world.store.read() as view:
             assert await view.get("holding", ["b@here"]) == {"b@here": b"x"}
             assert await view.walk(["b"], True, 10) == ["m"]
@@ -85,33 +94,33 @@ def test_a_sleeping_holder_cannot_finish(tmp_path: Path) -> None:
         [now] = await world.desk("there").claim({"play"}, 1)
 
         with pytest.raises(LeaseLost) as lost:
-            await world.desk().finish([Done(held=held(old), made=Made(events=(Left(node="a"),)))])
+            await world.desk().finish([Done(lease=renewal(old), outcome=JobOutcome(events=(Left(node="a"),)))])
 
         assert lost.value.names == (old.job,)
         assert (now.job, now.holder) == (old.job, "there")
         assert now.fence > old.fence
-        assert await world.told(Left) == []
-        await world.desk("there").finish([Done(held=held(now))])
+        assert await world.events(Left) == []
+        await world.desk("there").finish([Done(lease=renewal(now))])
 
     play(tmp_path, story)
 
 
-def test_an_event_that_cannot_be_said_leaves_the_lease_alone(tmp_path: Path) -> None:
-    """If what came of a job cannot be published, the job is not done either."""
+def test_an_unpublishable_result_leaves_the_lease_alone(tmp_path: Path) -> None:
+    """If the result of a job cannot be published, the job is not done either."""
 
     async def story(world: World) -> None:
         [lease] = await world.claim(job())
 
         with pytest.raises(Exception, match="lone surrogate"):
-            await world.desk().finish([Done(held=held(lease), made=Made(events=(Left(node="\ud800"),)))])
+            await world.desk().finish([Done(lease=renewal(lease), outcome=JobOutcome(events=(Left(node="\ud800"),)))])
 
         assert [row.state for row in await world.jobs()] == ["claimed"]
 
     play(tmp_path, story)
 
 
-def test_a_job_out_of_tries_is_buried_with_its_reason(tmp_path: Path) -> None:
-    """The last failure ends the job for good and says so once, with the beginning of a long error."""
+def test_a_job_out_of_attempts_is_buried_with_its_reason(tmp_path: Path) -> None:
+    """The last failure ends the job for good and is published once, with the beginning of a long error."""
 
     async def story(world: World) -> None:
         [lease] = await world.claim(job(7))
@@ -120,33 +129,38 @@ def test_a_job_out_of_tries_is_buried_with_its_reason(tmp_path: Path) -> None:
         again = await world.desk().fail([Fault(lease=lease, error="late", retry=False)])
 
         assert (list(ended), list(again)) == ([lease.job], [])
-        [said] = await world.told(Buried)
-        assert said == Buried(
-            variant="hex8_2p", job=lease.job, kind="play", key="play:hex8_2p:7", error="x" * ERROR_CHARACTERS_MAX,
-            attempts=1, blob="m",
-        )  # fmt: skip
+        [event] = await world.events(Buried)
+        assert event == Buried(
+            variant="hex8_2p",
+            job=lease.job,
+            kind="play",
+            key="play:hex8_2p:7",
+            error="x" * ERROR_CHARACTERS_MAX,
+            attempts=1,
+            blob="m",
+        )
         assert [row.state for row in await world.jobs()] == ["dead"]
 
     play(tmp_path, story)
 
 
-def test_a_job_is_buried_whatever_its_error_says(tmp_path: Path) -> None:
-    """The last words of a dying program may be no text at all; the burial is told all the same."""
+def test_a_job_is_buried_whatever_its_error_text(tmp_path: Path) -> None:
+    """The last output of a dying program may be no text at all; the burial is published all the same."""
 
     async def story(world: World) -> None:
         [lease] = await world.claim(job())
 
         await world.desk().fail([Fault(lease=lease, error="half a \ud800 and \x00", retry=False)])
 
-        [said] = await world.told(Buried)
-        assert said.error == "half a \\ud800 and \\x00"
-        assert [row.error for row in await world.jobs()] == [said.error]
+        [event] = await world.events(Buried)
+        assert event.error == "half a \\ud800 and \\x00"
+        assert [row.error for row in await world.jobs()] == [event.error]
 
     play(tmp_path, story)
 
 
-def test_a_job_that_never_began_keeps_its_tries(tmp_path: Path) -> None:
-    """Given back untouched, a job is ready at once and its next try is its first."""
+def test_a_job_that_never_began_keeps_its_attempts(tmp_path: Path) -> None:
+    """Returned untouched, a job is ready at once and its next attempt is its first."""
 
     async def story(world: World) -> None:
         [lease] = await world.claim(job())
@@ -159,15 +173,15 @@ def test_a_job_that_never_began_keeps_its_tries(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_a_job_for_the_same_thing_is_the_same_job(tmp_path: Path) -> None:
-    """While it is alive it is returned; when it has ended, asking makes another."""
+def test_a_job_with_the_same_key_is_the_same_job(tmp_path: Path) -> None:
+    """While it is alive it is returned; when it has ended, enqueueing makes another."""
 
     async def story(world: World) -> None:
-        first, again = await world.desk().ask([job(), job()])
+        first, again = await world.desk().enqueue([job(), job()])
         [lease] = await world.desk().claim({"play"}, 5)
-        [third] = await world.desk().ask([job()])
-        await world.desk().finish([Done(held=held(lease))])
-        [fourth] = await world.desk().ask([job()])
+        [third] = await world.desk().enqueue([job()])
+        await world.desk().finish([Done(lease=renewal(lease))])
+        [fourth] = await world.desk().enqueue([job()])
 
         assert first == again == third
         assert fourth != first
@@ -175,12 +189,12 @@ def test_a_job_for_the_same_thing_is_the_same_job(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_what_is_out_of_range_is_not_enqueued(tmp_path: Path) -> None:
-    """One wrong job among good ones, and none of them is asked for."""
+def test_an_invalid_job_is_not_enqueued(tmp_path: Path) -> None:
+    """One invalid job among good ones, and none of them is enqueued."""
 
     async def story(world: World) -> None:
         with pytest.raises(InvalidWork):
-            await world.desk().ask([job(1), job(-1)])
+            await world.desk().enqueue([job(1), job(-1)])
 
         assert await world.jobs() == []
 
@@ -188,15 +202,15 @@ def test_what_is_out_of_range_is_not_enqueued(tmp_path: Path) -> None:
 
 
 def test_a_renewed_lease_is_not_taken_back(tmp_path: Path) -> None:
-    """Whoever looked before the renewal takes nothing away after it."""
+    """An expiry check from before the renewal takes nothing away after it."""
 
     async def story(world: World) -> None:
         [lease] = await world.claim(job())
         rows = await world.jobs("claimed")
-        await world.desk().renew([held(lease)])
+        await world.desk().renew([renewal(lease)])
 
         async with world.store.begin() as tx:
-            back = await world.desk("judge").take_back(tx, rows, "the lease was not renewed")
+            back = await world.desk("judge").revoke(tx, rows, "the lease was not renewed")
 
         assert list(back) == []
         assert [row.state for row in await world.jobs()] == ["claimed"]
@@ -205,14 +219,14 @@ def test_a_renewed_lease_is_not_taken_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("started", "attempts"), [(True, 1), (False, 0)])
-def test_a_node_takes_back_only_its_own(tmp_path: Path, started: bool, attempts: int) -> None:
-    """The children of an earlier life are dead, those of other nodes are not; on the way out no try is counted."""
+def test_a_node_revokes_only_its_own_leases(tmp_path: Path, started: bool, attempts: int) -> None:
+    """The children of its earlier process are dead, those of other nodes are not; a clean stop counts no attempt."""
 
     async def story(world: World) -> None:
         [mine] = await world.claim(job(1))
         await world.claim(job(2), node="there")
 
-        back = await world.desk().take_back_own("started again", started=started)
+        back = await world.desk().revoke_own("started again", started=started)
 
         assert list(back) == [mine.job]
         first, second = await world.jobs()
@@ -222,17 +236,22 @@ def test_a_node_takes_back_only_its_own(tmp_path: Path, started: bool, attempts:
     play(tmp_path, story)
 
 
-def test_what_is_new_is_told_by_variant_and_kind(tmp_path: Path) -> None:
-    """One event for all new jobs of a kind; a job that is alive already is not told again."""
+def test_new_jobs_are_published_by_variant_and_kind(tmp_path: Path) -> None:
+    """One event for all new jobs of a kind; a job that is already alive is not published again."""
 
     async def story(world: World) -> None:
-        [old] = await world.desk().ask([job(1)])
-        ids = await world.desk().ask([
-            job(1), job(2), msgspec.structs.replace(job(3), variant="hex8_3p"), job(4),
-            Distribute(variant="hex8_2p", model="m"),
-        ])  # fmt: skip
+        [old] = await world.desk().enqueue([job(1)])
+        ids = await world.desk().enqueue(
+            [
+                job(1),
+                job(2),
+                msgspec.structs.replace(job(3), variant="hex8_3p"),
+                job(4),
+                Distribute(variant="hex8_2p", model="m"),
+            ]
+        )
 
-        assert await world.told(Enqueued) == [
+        assert await world.events(Enqueued) == [
             Enqueued(variant="hex8_2p", kind="play", jobs=(old,)),
             Enqueued(variant="hex8_2p", kind="play", jobs=(ids[1], ids[3])),
             Enqueued(variant="hex8_3p", kind="play", jobs=(ids[2],)),
@@ -242,52 +261,54 @@ def test_what_is_new_is_told_by_variant_and_kind(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_many_jobs_are_told_in_events_that_are_not_too_large() -> None:
-    """However many are asked for at once, each event can be said, and each job is in one of them."""
-    fresh = [Wanted(id=f"{n:024}", kind="play", variant="v", key=str(n), body=b"") for n in range(10_000)]
+def test_many_jobs_are_published_in_bounded_events() -> None:
+    """However many are enqueued at once, each event fits its limit, and each job is in one of them."""
+    fresh = [JobRequest(id=f"{n:024}", kind="play", variant="v", key=str(n), body=b"") for n in range(10_000)]
 
-    said = enqueued(fresh)
+    events = _enqueued_events(fresh)
 
-    assert [id for event in said for id in event.jobs] == [one.id for one in fresh]
-    for event in said:
+    assert [id for event in events for id in event.jobs] == [row.id for row in fresh]
+    for event in events:
         catalog.encode(event)
 
 
-def test_what_comes_of_a_job_belongs_to_the_story_it_was_asked_in(tmp_path: Path) -> None:
-    """Trace, correlation and cause of the event that asked come back with the result, and with a burial."""
+def test_the_result_of_a_job_belongs_to_the_trace_of_its_request(tmp_path: Path) -> None:
+    """Trace, correlation and cause of the requesting event come back with the result, and with a burial."""
 
     async def story(world: World) -> None:
-        asked = world.envelope(Left(node="asks"))
-        with trace.within(trace.of(asked)):
-            await world.desk().ask([job(1), job(2)])
-        one, two = await world.desk().claim({"play"}, 2)
+        cause = world.envelope(Left(node="asks"))
+        with trace.within(trace.context_of(cause)):
+            await world.desk().enqueue([job(1), job(2)])
+        first, second = await world.desk().claim({"play"}, 2)
 
-        done = Done(held=held(one), made=Made(events=(Left(node="a"),)), context=one.context)
+        done = Done(lease=renewal(first), outcome=JobOutcome(events=(Left(node="a"),)), context=first.context)
         [finished] = await world.desk().finish([done])
-        await world.desk().fail([Fault(lease=two, error="no", retry=False)])
+        await world.desk().fail([Fault(lease=second, error="no", retry=False)])
 
         async with world.store.read() as view:
             [buried] = await view.read(0, 10, [Buried.name()])
-        for said in (finished, buried):
-            assert (said.trace, said.correlation, said.cause) == (asked.trace, asked.correlation, asked.id)
-            assert said.depth == 0, "work lies between"
+        for envelope in (finished, buried):
+            assert (envelope.trace, envelope.correlation, envelope.cause) == (cause.trace, cause.correlation, cause.id)
+            assert envelope.depth == 0, "work lies between"
 
     play(tmp_path, story)
 
 
-def test_a_job_that_nobody_asked_for_in_a_story_begins_one(tmp_path: Path) -> None:
-    """Without a context each result has a trace of its own, whatever else is being told meanwhile."""
+def test_a_job_without_a_trace_begins_one(tmp_path: Path) -> None:
+    """Without a context each result has a trace of its own, whatever else is published meanwhile."""
 
     async def story(world: World) -> None:
         one, two = await world.claim(job(1), job(2))
 
-        with trace.within(trace.of(world.envelope(Left(node="x")))):
-            said = await world.desk().finish([
-                Done(held=held(lease), made=Made(events=(Left(node="a"),)), context=lease.context)
-                for lease in (one, two)
-            ])  # fmt: skip
+        with trace.within(trace.context_of(world.envelope(Left(node="x")))):
+            envelopes = await world.desk().finish(
+                [
+                    Done(lease=renewal(lease), outcome=JobOutcome(events=(Left(node="a"),)), context=lease.context)
+                    for lease in (one, two)
+                ]
+            )
 
-        assert [envelope.cause for envelope in said] == ["", ""]
-        assert said[0].trace != said[1].trace
+        assert [envelope.cause for envelope in envelopes] == ["", ""]
+        assert envelopes[0].trace != envelopes[1].trace
 
     play(tmp_path, story)

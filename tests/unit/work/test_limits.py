@@ -1,4 +1,4 @@
-"""Every kind of node knows which jobs it takes, and a full queue is noticed."""
+"""Every kind of node takes its kinds of jobs, and a full queue is noticed."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_every_kind_is_taken_by_some_profile_besides_full() -> None:
 
 
 def test_a_coordinator_only_moves_files() -> None:
-    """The control process never plays a game, a minimal node does nothing, and nodes that play are known."""
+    """The control process never plays a game, a minimal node does nothing, and playing nodes are listed."""
     assert KINDS["coordinator"] == NODE_KINDS
     assert KINDS["minimal"] == frozenset()
     assert {"full", "training_node", "selfplay", "ephemeral"} == PLAYS
@@ -27,16 +27,22 @@ def test_a_coordinator_only_moves_files() -> None:
 
 @pytest.mark.parametrize(
     ("ready", "level"),
-    [(0, "none"), (READY_SOFT - 1, "none"), (READY_SOFT, "soft"), (READY_HARD - 1, "soft"), (READY_HARD, "hard"),
-     (10**9, "hard")],
-)  # fmt: skip
+    [
+        (0, "none"),
+        (READY_SOFT - 1, "none"),
+        (READY_SOFT, "soft"),
+        (READY_HARD - 1, "soft"),
+        (READY_HARD, "hard"),
+        (10**9, "hard"),
+    ],
+)
 def test_pressure_has_three_levels(ready: int, level: str) -> None:
     """None below two thousand waiting jobs, soft below ten thousand, hard from there."""
     assert pressure(ready) == level
     assert may_fill(ready, 5.0).allowed is (level != "hard")
 
 
-def test_a_full_queue_says_how_full() -> None:
+def test_a_full_queue_reports_its_depth() -> None:
     """The verdict names the rule, the number and the limit."""
     verdict = may_fill(READY_HARD, 5.0)
 

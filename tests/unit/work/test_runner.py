@@ -1,7 +1,7 @@
-"""The runner does jobs under their leases, and whatever goes wrong ends a lease and not the node."""
+"""The runner does jobs under their leases, and every failure ends a lease and not the node."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,20 +12,19 @@ from ringrift.blobs.folder import FolderBlobs
 from ringrift.daemons.work import work
 from ringrift.events.node import Left
 from ringrift.events.work import Buried
-from ringrift.jobs import Distribute, Job, Play
+from ringrift.jobs import Distribute, Job, JobFilter, Play
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.errors import JobFailed, NodeAway
 from ringrift.kernel.settings import WorkSettings
-from ringrift.store.ports import Held, JobRow, Wanted
+from ringrift.store.ports import JobRequest, JobRow, Renewal
 from ringrift.sync.transfer import Transfer
-from ringrift.work.crew import Crew
-from ringrift.work.desk import Fault, Made
-from ringrift.work.launch.ports import Report, Word
-from ringrift.work.runner import Checkpoint, Moved, Runner, Task, left_by
+from ringrift.work.desk import Fault, JobOutcome, cancel
+from ringrift.work.launch.ports import Progress, ReportProgress
+from ringrift.work.runner import Checkpoint, OnProgress, Runner, WorkerPool, _checkpoint, _RunningJob
 from ringrift.workload.api import JobResult, JobSpec
-from unit.work.hands import LoopLaunch, LoopWorker
+from unit.work.loop_workers import LoopLaunch, LoopWorker
 from unit.work.world import World, play
-from waiting import wait_until
+from wait import wait_until
 
 ONCE = Backoff(first_seconds=1.0, seconds_max=1.0, tries=1)
 SETTINGS = WorkSettings(slots=2, lease_seconds=0.2, grace_seconds=0.0)
@@ -36,28 +35,28 @@ def job(seed: int = 0) -> Play:
     return Play(variant="hex8_2p", model="m", games=10, seed=seed)
 
 
-async def staged(blobs: Sequence[str], left: Checkpoint | None, moved: Moved) -> None:
+async def all_here(blobs: Sequence[str], checkpoint: Checkpoint | None, on_progress: OnProgress) -> None:
     """Everything is here already."""
 
 
-async def moved_at_once(job: Job, moved: Callable[[], None]) -> Made:
+async def moved_at_once(job: Job, on_progress: OnProgress) -> JobOutcome:
     """Moves files in no time."""
-    moved()
-    return Made(events=(Left(node="moved"),))
+    on_progress()
+    return JobOutcome(events=(Left(node="moved"),))
 
 
 def runner(world: World, launch: LoopLaunch, settings: WorkSettings = SETTINGS, **changes: Any) -> Runner:
-    """A runner for play and distribute that looks for work all the time."""
+    """Return a runner for play and distribute that polls for work all the time."""
     parts = {
-        "stage": staged,
-        "move": moved_at_once,
-        "conclude": lambda job, result: Made(),
+        "fetch_inputs": all_here,
+        "run_on_node": moved_at_once,
+        "make_outcome": lambda job, result: JobOutcome(),
         "wait": _soon,
-        "tell": world.router.tell,
+        "publish": world.router.publish_memory,
     } | changes
     retry = parts.pop("retry", ONCE)
-    crew = Crew(launch, settings)
-    return Runner("here", world.desk(retry=retry), crew, world.clock, settings, {"play", "distribute"}, **parts)
+    pool = WorkerPool(launch, settings)
+    return Runner("here", world.desk(retry=retry), pool, world.clock, settings, {"play", "distribute"}, **parts)
 
 
 async def _soon(seconds: float) -> None:
@@ -65,10 +64,10 @@ async def _soon(seconds: float) -> None:
 
 
 @asynccontextmanager
-async def running(one: Runner) -> AsyncIterator["asyncio.Task[None]"]:
-    """Let *one* run while the body runs, which begins when it has looked for work once."""
+async def running(runner: Runner) -> AsyncIterator["asyncio.Task[None]"]:
+    """Let *runner* run while the body runs, which begins after its first poll for work."""
     alive = asyncio.Event()
-    task = asyncio.create_task(work(runner=one, alive=alive.set))
+    task = asyncio.create_task(work(runner=runner, alive=alive.set))
     await asyncio.wait([task, asyncio.ensure_future(alive.wait())], return_when=asyncio.FIRST_COMPLETED)
     try:
         yield task
@@ -87,18 +86,18 @@ async def settled(world: World, *states: str) -> Sequence[JobRow]:
     return await world.jobs()
 
 
-def test_jobs_are_done_and_told(tmp_path: Path) -> None:
-    """A workload's job goes to a worker, a node's own is moved here, and what came of them is said."""
+def test_jobs_are_done_and_published(tmp_path: Path) -> None:
+    """A workload's job goes to a worker, a node's own is done here, and their results are published."""
 
     async def story(world: World) -> None:
         launch = LoopLaunch()
-        one = runner(world, launch, conclude=lambda job, result: Made(events=(Left(node="played"),)))
-        await world.desk().ask([job(), Distribute(variant="hex8_2p", model="m")])
+        runs = runner(world, launch, make_outcome=lambda job, result: JobOutcome(events=(Left(node="played"),)))
+        await world.desk().enqueue([job(), Distribute(variant="hex8_2p", model="m")])
 
-        async with running(one):
+        async with running(runs):
             await settled(world, "done")
 
-        assert {event.node for event in await world.told(Left)} == {"played", "moved"}
+        assert {event.node for event in await world.events(Left)} == {"played", "moved"}
         [spec] = launch.workers[0].specs
         assert (spec.stage, spec.params) == ("play", {"games": 10})
 
@@ -106,10 +105,10 @@ def test_jobs_are_done_and_told(tmp_path: Path) -> None:
 
 
 def test_a_failure_ends_the_lease_with_its_reason(tmp_path: Path) -> None:
-    """A workload's error, an unexpected one and a result that cannot be told bury their jobs; the runner goes on."""
+    """A workload's error, an unexpected one and an unpublishable result bury their jobs; the runner goes on."""
 
     async def story(world: World) -> None:
-        async def deed(worker: LoopWorker, spec: JobSpec, report: Report) -> JobResult:
+        async def deed(worker: LoopWorker, spec: JobSpec, report: ReportProgress) -> JobResult:
             match spec.seed:
                 case 1:
                     raise JobFailed("the batch is bad", retry=False, blob="b")
@@ -117,19 +116,19 @@ def test_a_failure_ends_the_lease_with_its_reason(tmp_path: Path) -> None:
                     raise ZeroDivisionError("by chance")
             return JobResult()
 
-        def conclude(job: Job, result: JobResult) -> Made:
-            return Made(events=(Left(node="\ud800" if job.seed == 3 else "fine"),))
+        def make_outcome(job: Job, result: JobResult) -> JobOutcome:
+            return JobOutcome(events=(Left(node="\ud800" if job.seed == 3 else "fine"),))
 
-        await world.desk().ask([job(seed) for seed in (1, 2, 3, 4)])
-        async with running(runner(world, LoopLaunch(deed), conclude=conclude)):
+        await world.desk().enqueue([job(seed) for seed in (1, 2, 3, 4)])
+        async with running(runner(world, LoopLaunch(deed), make_outcome=make_outcome)):
             rows = await settled(world, "done", "dead")
 
         assert [row.state for row in rows] == ["dead", "dead", "dead", "done"]
-        said = {event.key[-1]: (event.error, event.blob) for event in await world.told(Buried)}
-        assert said["1"] == ("the batch is bad", "b")
-        assert said["2"] == ("ZeroDivisionError: by chance", None)
-        assert "lone surrogate" in said["3"][0]
-        assert await world.told(Left) == [Left(node="fine")]
+        failures = {event.key[-1]: (event.error, event.blob) for event in await world.events(Buried)}
+        assert failures["1"] == ("the batch is bad", "b")
+        assert failures["2"] == ("ZeroDivisionError: by chance", None)
+        assert "lone surrogate" in failures["3"][0]
+        assert await world.events(Left) == [Left(node="fine")]
 
     play(tmp_path, story)
 
@@ -138,13 +137,13 @@ def test_a_job_past_its_deadline_is_killed(tmp_path: Path) -> None:
     """A job that takes longer than any may is ended, and so is its worker."""
 
     async def story(world: World) -> None:
-        async def deed(worker: LoopWorker, spec: JobSpec, report: Report) -> JobResult:
+        async def deed(worker: LoopWorker, spec: JobSpec, report: ReportProgress) -> JobResult:
             await asyncio.Event().wait()
             return JobResult()
 
         launch = LoopLaunch(deed)
         settings = msgspec.structs.replace(SETTINGS, deadline_seconds=1.0)
-        await world.desk().ask([job()])
+        await world.desk().enqueue([job()])
         async with running(runner(world, launch, settings, wait=asyncio.sleep)):
             [row] = await settled(world, "dead")
 
@@ -155,17 +154,17 @@ def test_a_job_past_its_deadline_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_silent_job_is_killed_before_its_lease_is_over(tmp_path: Path) -> None:
-    """After two thirds of its lease without a word a job is given back by its holder, and the try counts."""
+    """After two thirds of its lease without a heartbeat a job is returned by its holder, and the attempt counts."""
 
     async def story(world: World) -> None:
         begun = asyncio.Event()
 
-        async def deed(worker: LoopWorker, spec: JobSpec, report: Report) -> JobResult:
+        async def deed(worker: LoopWorker, spec: JobSpec, report: ReportProgress) -> JobResult:
             begun.set()
             await asyncio.Event().wait()
             return JobResult()
 
-        await world.desk().ask([job()])
+        await world.desk().enqueue([job()])
         async with running(runner(world, LoopLaunch(deed))):
             await begun.wait()
             world.clock.seconds += 0.19
@@ -177,27 +176,27 @@ def test_a_silent_job_is_killed_before_its_lease_is_over(tmp_path: Path) -> None
 
 
 def test_a_job_that_reports_progress_is_renewed_with_its_checkpoint(tmp_path: Path) -> None:
-    """Words keep the lease alive, and the last checkpoint is there for the next holder."""
+    """Reports keep the lease alive, and the last checkpoint is there for the next holder."""
 
     async def story(world: World) -> None:
-        async def deed(worker: LoopWorker, spec: JobSpec, report: Report) -> JobResult:
-            report(Word(0.5, {}, checkpoint="c"))
+        async def deed(worker: LoopWorker, spec: JobSpec, report: ReportProgress) -> JobResult:
+            report(Progress(0.5, {}, checkpoint="c"))
             world.clock.seconds += 0.01
-            report(Word(7.0, {}))
+            report(Progress(7.0, {}))
             await asyncio.Event().wait()
             return JobResult()
 
         async def renewed() -> bool:
             return any(row.renewals for row in await world.jobs())
 
-        await world.desk().ask([job()])
+        await world.desk().enqueue([job()])
         async with running(runner(world, LoopLaunch(deed), retry=Backoff(first_seconds=1, seconds_max=1, tries=9))):
             await wait_until(renewed)
             [row] = await world.jobs()
 
         assert (row.state, row.progress) == ("claimed", 1.0)
         [lease] = await world.desk("there").claim({"play"}, 1)
-        assert left_by(lease) == Checkpoint(blob="c", node="here")
+        assert _checkpoint(lease) == Checkpoint(blob="c", node="here")
         assert lease.attempts == 1  # the node only stopped, so its try does not count
 
     play(tmp_path, story)
@@ -208,71 +207,71 @@ def test_a_job_goes_on_from_where_another_left_off(tmp_path: Path) -> None:
 
     async def story(world: World) -> None:
         [lease] = await world.claim(job(), node="there")
-        task = Task(lease, job(), 0.0)
-        task.hear(Word(0.5, {}, checkpoint="c"), 1.0)
+        earlier = _RunningJob(lease, job(), 0.0)
+        earlier.update(Progress(0.5, {}, checkpoint="c"), 1.0)
         async with world.store.begin() as tx:
-            await tx.renew([Held(job=lease.job, fence=lease.fence, outputs=task.outputs("there"))])
+            await tx.renew([Renewal(job=lease.job, fence=lease.fence, outputs=earlier.outputs("there"))])
         await world.desk("there").fail([Fault(lease=lease, error="gone", started=False)])
-        seen: list[tuple[Sequence[str], Checkpoint | None]] = []
+        calls: list[tuple[Sequence[str], Checkpoint | None]] = []
 
-        async def stage(blobs: Sequence[str], left: Checkpoint | None, moved: Moved) -> None:
-            seen.append((blobs, left))
+        async def fetch_inputs(blobs: Sequence[str], checkpoint: Checkpoint | None, on_progress: OnProgress) -> None:
+            calls.append((blobs, checkpoint))
 
         launch = LoopLaunch()
-        async with running(runner(world, launch, stage=stage)):
+        async with running(runner(world, launch, fetch_inputs=fetch_inputs)):
             await settled(world, "done")
 
-        assert seen == [(("m",), Checkpoint(blob="c", node="there"))]
+        assert calls == [(("m",), Checkpoint(blob="c", node="there"))]
         assert launch.workers[0].resumed == ["c"]
 
     play(tmp_path, story)
 
 
 def test_a_lease_that_was_lost_is_left_alone(tmp_path: Path) -> None:
-    """A holder that another has replaced kills its work, says nothing and takes no try away."""
+    """A holder that another has replaced kills its work, publishes nothing and uses up no attempt."""
 
     async def story(world: World) -> None:
         begun = asyncio.Event()
 
-        async def deed(worker: LoopWorker, spec: JobSpec, report: Report) -> JobResult:
+        async def deed(worker: LoopWorker, spec: JobSpec, report: ReportProgress) -> JobResult:
             world.clock.seconds += 0.01
-            report(Word(0.5, {}))
+            report(Progress(0.5, {}))
             begun.set()
             await asyncio.Event().wait()
             return JobResult()
 
         launch = LoopLaunch(deed)
-        await world.desk().ask([job()])
+        await world.desk().enqueue([job()])
         async with running(runner(world, launch)):
             await begun.wait()
             async with world.store.begin() as tx:
-                await tx.cancel("play:")
+                await cancel(tx, JobFilter(variant="hex8_2p"))
             await wait_until(lambda: launch.workers[0].ended is not None)
 
         [row] = await world.jobs()
         assert (row.state, row.attempts) == ("cancelled", 1)
-        assert await world.told(Buried, Left) == []
+        assert await world.events(Buried, Left) == []
 
     play(tmp_path, story)
 
 
 def test_a_runner_that_starts_again_works_as_before(tmp_path: Path) -> None:
-    """After a stop, or a failure that its supervisor mends, jobs are not asked to end early, and silence counts."""
+    """After a stop, or a failure and a restart by its supervisor, jobs get no early stop, and silence counts."""
 
     async def story(world: World) -> None:
         begun = asyncio.Event()
 
-        async def deed(worker: LoopWorker, spec: JobSpec, report: Report) -> JobResult:
+        async def deed(worker: LoopWorker, spec: JobSpec, report: ReportProgress) -> JobResult:
             begun.set()
             await asyncio.Event().wait()
             return JobResult()
 
         launch = LoopLaunch(deed)
-        one = runner(world, launch)
-        async with running(one):
+        runs = runner(world, launch)
+        async with running(runs):
             pass
-        await world.desk().ask([job()])
-        async with running(one):
+        await world.desk().enqueue([job()])
+        async with running(runs):
             await begun.wait()
             assert not launch.workers[0].stop.is_set()
             world.clock.seconds += 0.19
@@ -283,14 +282,16 @@ def test_a_runner_that_starts_again_works_as_before(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_a_job_that_nobody_can_read_is_buried_and_the_others_are_done(tmp_path: Path) -> None:
+def test_an_unreadable_job_is_buried_and_the_others_are_done(tmp_path: Path) -> None:
     """A body that is no job of ours ends its own lease; it neither stops the runner nor comes back for ever."""
 
     async def story(world: World) -> None:
-        poison = Wanted(id="p", kind="play", variant="hex8_2p", key="play:poison", body=b'{"type":"play"}', priority=99)
+        poison = JobRequest(
+            id="p", kind="play", variant="hex8_2p", key="play:poison", body=b'{"type":"play"}', priority=99
+        )
         async with world.store.begin() as tx:
             await tx.enqueue([poison])
-        await world.desk().ask([job()])
+        await world.desk().enqueue([job()])
 
         async def over() -> bool:
             return task.done() or {row.state for row in await world.jobs()} <= {"done", "dead"}
@@ -304,19 +305,19 @@ def test_a_job_that_nobody_can_read_is_buried_and_the_others_are_done(tmp_path: 
     play(tmp_path, story)
 
 
-def test_what_fails_because_it_was_asked_to_stop_is_no_try(tmp_path: Path) -> None:
-    """A job that cannot end well while its node leaves goes back as it came."""
+def test_a_failure_after_a_stop_request_costs_no_attempt(tmp_path: Path) -> None:
+    """A job that cannot end well while its node leaves is returned unchanged."""
 
     async def story(world: World) -> None:
         begun = asyncio.Event()
 
-        async def deed(worker: LoopWorker, spec: JobSpec, report: Report) -> JobResult:
+        async def deed(worker: LoopWorker, spec: JobSpec, report: ReportProgress) -> JobResult:
             begun.set()
             await worker.stop.wait()
             raise JobFailed("stopped halfway")
 
         settings = msgspec.structs.replace(SETTINGS, grace_seconds=5.0)
-        await world.desk().ask([job()])
+        await world.desk().enqueue([job()])
         async with running(runner(world, LoopLaunch(deed), settings)):
             await begun.wait()
 
@@ -326,8 +327,8 @@ def test_what_fails_because_it_was_asked_to_stop_is_no_try(tmp_path: Path) -> No
     play(tmp_path, story)
 
 
-def test_a_blob_whose_holder_cannot_be_reached_is_not_called_bad(tmp_path: Path) -> None:
-    """The holder may have it still: a job that cannot start for that reason blames no blob, so nothing is given up."""
+def test_a_blob_of_an_unreachable_holder_is_not_called_bad(tmp_path: Path) -> None:
+    """The holder may still have it: a job that cannot start for that reason blames no blob, so nothing is given up."""
 
     async def story(world: World) -> None:
         async def reach(node: str) -> FolderBlobs:
@@ -337,15 +338,15 @@ def test_a_blob_whose_holder_cannot_be_reached_is_not_called_bad(tmp_path: Path)
         await world.hold(model, "far")
         transfer = Transfer("here", world.store, FolderBlobs(tmp_path / "blobs"), reach)
 
-        async def stage(blobs: Sequence[str], left: Checkpoint | None, moved: Moved) -> None:
+        async def fetch_inputs(blobs: Sequence[str], checkpoint: Checkpoint | None, on_progress: OnProgress) -> None:
             await transfer.fetch(blobs)
 
-        await world.desk().ask([msgspec.structs.replace(job(), model=model)])
-        async with running(runner(world, LoopLaunch(), stage=stage)):
+        await world.desk().enqueue([msgspec.structs.replace(job(), model=model)])
+        async with running(runner(world, LoopLaunch(), fetch_inputs=fetch_inputs)):
             await settled(world, "dead")
 
-        [said] = await world.told(Buried)
-        assert said.blob is None
+        [event] = await world.events(Buried)
+        assert event.blob is None
         assert await world.holders(model) == ["far"]
 
     play(tmp_path, story)

@@ -1,4 +1,4 @@
-"""World: a real store on a disk, a clock that the test moves, and the parts that tests call by hand."""
+"""World: a real store on a disk, a manual clock, and the parts that tests call directly."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,8 +6,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.bus.router import Router
-from ringrift.bus.scribe import Scribe
 from ringrift.cluster.leadership import Roles
 from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.daemons import ROLES
@@ -16,16 +16,16 @@ from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.jobs import Job
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.ids import Ids
-from ringrift.kernel.settings import BusSettings, StoreSettings
-from ringrift.pipeline.line import Line
-from ringrift.pipeline.records import load, save
+from ringrift.kernel.settings import BusSettings, StoreSettings, WorkSettings
+from ringrift.pipeline.line import LINES, Line
+from ringrift.pipeline.records import save_line
 from ringrift.sim.disk import Disk
 from ringrift.sim.loop import run as simulate
 from ringrift.store.open import open_store
 from ringrift.store.ports import JobRow, Lease, Store
 from ringrift.sync import ledger
 from ringrift.work.desk import StoreDesk
-from unit.kernel.hand import HandClock
+from unit.kernel.manual_clock import ManualClock
 
 T = TypeVar("T")
 STORY_SECONDS_MAX = 10.0
@@ -37,34 +37,35 @@ STATES = ("ready", "claimed", "done", "dead", "cancelled")
 class World:
     """One store and what stands on it."""
 
-    def __init__(self, store: Store, clock: HandClock) -> None:
+    def __init__(self, store: Store, clock: ManualClock) -> None:
         self.store, self.clock = store, clock
         self.ids = Ids(clock, Random(7))
-        self.scribe = Scribe("here", clock, self.ids)
+        self.envelopes = EnvelopeFactory("here", clock, self.ids)
         self.roster = Roster(store, clock, 5.0)
-        self.router = Router(store, clock, self.scribe, BusSettings(poll_seconds=0.05))
+        self.router = Router(store, clock, self.envelopes, BusSettings(poll_seconds=0.05))
 
     def desk(self, node: str = "here", retry: Backoff = RETRY) -> StoreDesk:
         """The desk of *node*."""
-        return StoreDesk(self.store, self.clock, self.ids, self.scribe, node, lease_seconds=LEASE_SECONDS, retry=retry)
+        envelopes = EnvelopeFactory(node, self.clock, self.ids)
+        return StoreDesk(self.store, self.clock, envelopes, WorkSettings(lease_seconds=LEASE_SECONDS, retry=retry))
 
-    async def roles(self, node: str = "here", wanted: Sequence[str] = ROLES) -> Roles:
+    async def roles(self, node: str = "here", candidates: Sequence[str] = ROLES) -> Roles:
         """The roles of *node*, after it has taken what was free."""
-        roles = Roles(node, self.store, self.clock, wanted, 15.0, scribe=self.scribe)
+        roles = Roles(node, self.store, self.clock, candidates, 15.0, envelopes=self.envelopes)
         await roles.elect()
         return roles
 
-    async def claim(self, *wanted: Job, node: str = "here") -> Sequence[Lease]:
-        """Leases on *wanted*, freshly asked for."""
-        await self.desk(node).ask(wanted)
-        return await self.desk(node).claim({job.kind() for job in wanted}, len(wanted))
+    async def claim(self, *jobs: Job, node: str = "here") -> Sequence[Lease]:
+        """Leases on *jobs*, freshly enqueued."""
+        await self.desk(node).enqueue(jobs)
+        return await self.desk(node).claim({job.kind() for job in jobs}, len(jobs))
 
     async def jobs(self, *states: str) -> Sequence[JobRow]:
         """Every job in *states*, or every job."""
         async with self.store.read() as view:
             return await view.jobs(states or STATES, 10_000)
 
-    async def told(self, *kinds: type[Event]) -> list[Event | Unknown]:
+    async def events(self, *kinds: type[Event]) -> list[Event | Unknown]:
         """Every event of these *kinds* in the log, or every event."""
         async with self.store.read() as view:
             envelopes = await view.read(0, 10_000, [kind.name() for kind in kinds])
@@ -73,19 +74,19 @@ class World:
     async def keep(self, line: Line) -> None:
         """Write *line* down."""
         async with self.store.begin() as tx:
-            await save(tx, line)
+            await save_line(tx, line)
 
     async def line(self, variant: str) -> Line:
-        """The line of *variant* as it is written down."""
+        """Return the stored line of *variant*."""
         async with self.store.read() as view:
-            line = await load(view, variant)
+            line = await LINES.get(view, variant)
         assert line is not None
         return line
 
     async def beat(self, node: str, *, profile: str = "full", ephemeral: bool = False) -> None:
-        """Let *node* say that it lives."""
+        """Let *node* send a heartbeat."""
         beat = int(self.clock.tick() * 1000)
-        await self.roster.say(NodeRecord(id=node, profile=profile, address=node, beat=beat, ephemeral=ephemeral))
+        await self.roster.put(NodeRecord(id=node, profile=profile, address=node, beat=beat, ephemeral=ephemeral))
 
     async def hold(self, blob: str, *nodes: str) -> None:
         """Write down that *nodes* hold *blob*."""
@@ -93,13 +94,13 @@ class World:
             await tx.put([ledger.holding(blob, node) for node in nodes])
 
     async def holders(self, blob: str) -> list[str]:
-        """The nodes that hold *blob*, as far as is written down."""
+        """Return the nodes that hold *blob* according to the ledger."""
         async with self.store.read() as view:
             return await ledger.holders(view, blob)
 
     def envelope(self, event: Event) -> Envelope:
         """*event* as the log has it."""
-        return self.scribe.wrap(event, source="test")
+        return self.envelopes.make(event, source="test")
 
 
 async def inline(call: Callable[..., Any], *args: Any) -> Any:
@@ -116,7 +117,7 @@ def play(folder: Path, story: Callable[[World], Awaitable[T]], *, simulated: boo
     disk = Disk(f"unit-{folder.name}", Random(7))
 
     async def main(_: object = None) -> T:
-        clock = HandClock()
+        clock = ManualClock()
         settings = StoreSettings(path="store.db", tx_seconds_max=5.0)
         opened = open_store(settings, clock, offload=inline, vfs=disk.name)
         async with asyncio.timeout(None if simulated else STORY_SECONDS_MAX), opened as store:

@@ -1,4 +1,4 @@
-"""The conformance suite finds what is wrong, and nothing where nothing is."""
+"""The conformance suite finds every defect, and none in a workload that conforms."""
 
 import dataclasses
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def stage(name: str, result: Callable[[JobSpec, JobContext, JobResult], JobResul
 
 
 class Trusting(Fake):
-    """Takes every blob as it comes."""
+    """Accepts every blob."""
 
     def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
         try:
@@ -48,16 +48,16 @@ class Trusting(Fake):
             return JobResult()
 
 
-class Clumsy(Fake):
-    """Trips over a bad blob instead of refusing it."""
+class Crashing(Fake):
+    """Raises ValueError for a bad blob instead of refusing it."""
 
     def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
         try:
             result = super().run(job, ctx)
         except Refused as refused:
-            raise ValueError("what is this?") from refused
+            raise ValueError("bad blob") from refused
         if result.refused:
-            raise ValueError("what is this?")
+            raise ValueError("bad blob")
         return result
 
 
@@ -65,8 +65,8 @@ class Forgetful(Fake):
     """Takes a checkpoint for the whole job."""
 
     def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
-        if job.stage == "play" and (kept := ctx.resume()):
-            return JobResult(outputs=(ctx.publish("games", kept, {"games": 8}),))
+        if job.stage == "play" and (checkpoint := ctx.resume()):
+            return JobResult(outputs=(ctx.publish("games", checkpoint, {"games": 8}),))
         return super().run(job, ctx)
 
 
@@ -74,7 +74,7 @@ def republished(job: JobSpec, ctx: JobContext, result: JobResult) -> JobResult:
     return JobResult(outputs=(ctx.publish("games", b"attempt %d" % job.attempt, {"games": job.params["games"]}),))
 
 
-def boastful(job: JobSpec, _: JobContext, result: JobResult) -> JobResult:
+def miscounted(job: JobSpec, _: JobContext, result: JobResult) -> JobResult:
     outputs = [dataclasses.replace(output, meta={"games": 1000}) for output in result.outputs]
     return dataclasses.replace(result, outputs=outputs)
 
@@ -99,16 +99,19 @@ def test_the_fake_conforms(tmp_path: Path, variant: str) -> None:
     [
         (stage("play", republished), "export refuses good inputs"),
         (stage("train", lambda job, ctx, _: republished(job, ctx, JobResult())), "train raises KeyError"),
-        (stage("play", lambda *_: JobResult()), "play gives [] instead of one games artifact"),
+        (stage("play", lambda *_: JobResult()), "play returns [] instead of one games artifact"),
         (stage("play", invented), "a games artifact was never published"),
-        (stage("play", boastful), "its meta says games = 1000"),
-        (stage("export", boastful), "export says samples = None"),
-        (stage("verify", overdone), "verify gives a heartbeat outside of 0 to 1"),
+        (stage("play", miscounted), "its meta has games = 1000"),
+        (stage("export", miscounted), "export has samples = None"),
+        (stage("verify", overdone), "verify sends a heartbeat outside of 0 to 1"),
         (Trusting(), "verify accepts a model blob"),
         (Trusting(), "export accepts a games blob"),
-        (Clumsy(), "export raises ValueError instead of Refused"),
+        (Crashing(), "export raises ValueError instead of Refused"),
         (Forgetful(), "play, resumed from checkpoint 1, makes another blob"),
-        (blocks(lambda job, block: Block(block.number + 1, block.scores)), "match was asked for blocks 3 to 8"),
+        (
+            blocks(lambda job, block: Block(block.number + 1, block.scores)),
+            "match should return blocks 3 to 8",
+        ),
         (blocks(lambda job, block: Block(block.number, block.scores[:1])), "instead of 2 from 0 to 1"),
         (blocks(lambda job, block: Block(block.number, (1.0, 1.5))), "instead of 2 from 0 to 1"),
         (blocks(lambda job, block: Block(block.number, (1.0, 1.0))), "do not mirror"),
@@ -118,15 +121,15 @@ def test_the_fake_conforms(tmp_path: Path, variant: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_found(tmp_path: Path, workload: Fake, finding: str) -> None:
-    """Each mistake gives its sentence."""
+def test_every_defect_is_reported(tmp_path: Path, workload: Fake, finding: str) -> None:
+    """Each defect has its message."""
     findings = check(workload, "hex8_2p", tmp_path)
 
     assert any(finding in sentence for sentence in findings), findings
 
 
-def test_a_result_that_hangs_on_the_attempt_is_found(tmp_path: Path) -> None:
-    """Fault knobs aside, a second attempt must give what the first gave."""
+def test_a_result_that_depends_on_the_attempt_is_reported(tmp_path: Path) -> None:
+    """Fault knobs aside, a second attempt must give the result of the first."""
 
     def fickle(job: JobSpec, ctx: JobContext, result: JobResult) -> JobResult:
         return super(Spoilt, workload).run(dataclasses.replace(job, seed=job.attempt, attempt=1), ctx)
@@ -139,7 +142,7 @@ def test_a_result_that_hangs_on_the_attempt_is_found(tmp_path: Path) -> None:
 
 
 def test_a_variant_that_is_not_offered_is_the_only_finding(tmp_path: Path) -> None:
-    """There is nothing to try."""
+    """No job is run."""
     assert check(Fake(), "chess_2p", tmp_path) == ["fake does not offer chess_2p"]
 
 
@@ -149,7 +152,7 @@ def test_the_command_prints_and_exits(tmp_path: Path, capsys: pytest.CaptureFixt
     bad = main(["fake", "chess_2p"])
 
     with pytest.raises(SystemExit) as caught:
-        main(["nobody", "hex8_2p", "--command", str(tmp_path / "gone"), "--flag"])
+        main(["absent", "hex8_2p", "--command", str(tmp_path / "gone"), "--flag"])
 
     assert (good, bad, caught.value.code) == (0, 1, 2)
     assert capsys.readouterr().out.splitlines() == [
@@ -162,15 +165,15 @@ def test_the_command_prints_and_exits(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_scratch_keeps_blobs_by_their_content(tmp_path: Path) -> None:
     """The same bytes are one file; a wrong, missing or misnamed blob is an error with a name."""
     ctx = Scratch(tmp_path)
-    one, two = ctx.publish("games", b"data", {"games": 1}), ctx.publish("report", b"data", {})
-    read = ctx.open_input(one.blob).read_bytes()
-    (tmp_path / one.blob).write_bytes(b"Data")
+    first, two = ctx.publish("games", b"data", {"games": 1}), ctx.publish("report", b"data", {})
+    read = ctx.open_input(first.blob).read_bytes()
+    (tmp_path / first.blob).write_bytes(b"Data")
 
-    assert one.blob == two.blob
+    assert first.blob == two.blob
     assert read == b"data"
-    assert [path.name for path in tmp_path.iterdir()] == [one.blob]
+    assert [path.name for path in tmp_path.iterdir()] == [first.blob]
     with pytest.raises(Corrupt):
-        ctx.open_input(one.blob)
+        ctx.open_input(first.blob)
     with pytest.raises(NoRoute):
         ctx.open_input("0" * 64)
     with pytest.raises(InvalidId):

@@ -1,4 +1,4 @@
-"""Executables as workloads: real programs, what they say, and what they may not do."""
+"""Executables as workloads: real programs, their output, and their limits."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 from ringrift.kernel.errors import InvalidId, SettingsError
 from ringrift.workload import fake
 from ringrift.workload.api import Block, JobSpec, Refused, Scalar, VariantSpec, Workload
-from ringrift.workload.executable import LINE_BYTES_MAX, OUTPUT_BYTES_MAX, STDERR_BYTES_MAX, Executable
+from ringrift.workload.executable import LINE_BYTES_MAX, OUTPUT_BYTES_MAX, Executable
 from ringrift.workload.fake import Fake
 from ringrift.workload.scratch import Scratch
 
@@ -28,10 +28,10 @@ from pathlib import Path
 if sys.argv[1] == "variants":
     print(OFFER)
     sys.exit()
-given = dict(zip(sys.argv[2::2], sys.argv[3::2]))
-job = json.loads(Path(given["--job"]).read_text())
-inputs, out = Path(given["--in"]), Path(given["--out"])
-def say(**progress):
+options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+job = json.loads(Path(options["--job"]).read_text())
+inputs, out = Path(options["--in"]), Path(options["--out"])
+def report(**progress):
     print(json.dumps(progress), flush=True)
 def end(code=0, **result):
     (out / "result.json").write_text(json.dumps(result))
@@ -40,7 +40,7 @@ def end(code=0, **result):
 
 
 def program(folder: Path, offer: object = OFFER) -> tuple[str, ...]:
-    """The argv of a program that offers *offer*, and does what a job's params tell it."""
+    """Return the argv of a program that offers *offer*, and follows the params of a job."""
     script = folder / "plugin.py"
     script.write_text(OPENING.replace("OFFER", repr(json.dumps(offer))) + 'exec(job["params"].pop("body"))\n')
     return (sys.executable, "-I", "-S", str(script))
@@ -56,7 +56,7 @@ def job(body: str, inputs: Mapping[str, tuple[str, ...]] | None = None, **params
     return JobSpec("j1", "play", "hex8_2p", 5, inputs=inputs or {}, params=params)
 
 
-def test_it_offers_what_the_program_says(mine: Executable) -> None:
+def test_the_offer_is_the_output_of_the_program(mine: Executable) -> None:
     """Version and variants come from the program, and the class keeps the plug-in interface."""
     assert isinstance(mine, Workload)
     assert (mine.name, mine.version) == ("mine", "7")
@@ -64,7 +64,7 @@ def test_it_offers_what_the_program_says(mine: Executable) -> None:
 
 
 def test_a_job_goes_in_and_its_outputs_come_out(mine: Executable, tmp_path: Path) -> None:
-    """The program gets the job and its inputs as files; what it lists is published with its meta."""
+    """The program gets the job and its inputs as files; its listed outputs are published with their meta."""
     body = """
     data = (inputs / job["inputs"]["model"][0]).read_bytes()
     (out / "a.bin").write_bytes(data + json.dumps(job, sort_keys=True).encode())
@@ -76,9 +76,9 @@ def test_a_job_goes_in_and_its_outputs_come_out(mine: Executable, tmp_path: Path
 
     result = mine.run(job(body, {"model": (model,)}, games=3), ctx)
 
-    said = {"attempt": 1, "inputs": {"model": [model]}, "job": "j1", "params": {"games": 3}}
-    said |= {"seed": 5, "stage": "play", "variant": "hex8_2p"}
-    assert ctx.open_input(result.outputs[0].blob).read_bytes() == b"weights" + json.dumps(said).encode()
+    spec = {"attempt": 1, "inputs": {"model": [model]}, "job": "j1", "params": {"games": 3}}
+    spec |= {"seed": 5, "stage": "play", "variant": "hex8_2p"}
+    assert ctx.open_input(result.outputs[0].blob).read_bytes() == b"weights" + json.dumps(spec).encode()
     assert (result.outputs[0].kind, result.outputs[0].meta) == ("games", {"games": 3, "who": "me"})
     assert (result.metrics, result.blocks, result.partial) == ({"rate": 2.5}, (Block(4, (1.0, 0.5)),), False)
 
@@ -89,7 +89,7 @@ def test_progress_lines_become_heartbeats(mine: Executable, tmp_path: Path) -> N
     for line in ('gibberish', '{{"done": 2}}', '{{"done": true}}', '{{"done": NaN}}', '{{"rate": 1}}', '[' * 9999):
         print(line)
     print('{{"done": 0.9, "pad": "' + 'x' * {LINE_BYTES_MAX} + '"}}', flush=True)
-    say(done=0.5, games=3, self=1, name="text", huge=10**400)
+    report(done=0.5, games=3, self=1, name="text", huge=10**400)
     end()
     """
     ctx = Scratch(tmp_path / "blobs")
@@ -99,14 +99,14 @@ def test_progress_lines_become_heartbeats(mine: Executable, tmp_path: Path) -> N
     assert [(beat.done, beat.metrics) for beat in ctx.beats] == [(0.5, {"games": 3.0})]
 
 
-def test_a_wish_to_stop_reaches_the_program(mine: Executable, tmp_path: Path) -> None:
+def test_a_stop_request_reaches_the_program(mine: Executable, tmp_path: Path) -> None:
     """SIGTERM comes once; exit code 75 with whole outputs is a partial result."""
     body = """
     def stop(*_):
         (out / "a.bin").write_bytes(b"half")
         end(75, outputs=[{"kind": "games", "file": "a.bin"}])
     signal.signal(signal.SIGTERM, stop)
-    say(done=0.5)
+    report(done=0.5)
     time.sleep(60)
     """
     ctx = Scratch(tmp_path / "blobs").stop_after(1)
@@ -117,8 +117,8 @@ def test_a_wish_to_stop_reaches_the_program(mine: Executable, tmp_path: Path) ->
     assert ctx.open_input(result.outputs[0].blob).read_bytes() == b"half"
 
 
-class Leaping:
-    """A clock that a test can set to leap an hour at every look."""
+class LeapingClock:
+    """A clock that a test can set to advance an hour at every read."""
 
     def __init__(self) -> None:
         self.seconds, self.step = 0.0, 0.0
@@ -132,13 +132,13 @@ class Leaping:
 
 
 def test_a_program_that_will_not_stop_is_killed(tmp_path: Path) -> None:
-    """One that ignores SIGTERM is given its time and then ended; the job has failed."""
+    """A program that ignores SIGTERM gets its grace period and is then killed; the job has failed."""
     body = """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    say(done=0.5)
+    report(done=0.5)
     time.sleep(60)
     """
-    clock = Leaping()
+    clock = LeapingClock()
     made = Executable("mine", program(tmp_path), clock)
     clock.step = 3600.0
 
@@ -164,7 +164,7 @@ def test_exit_code_65_is_a_refusal(mine: Executable, tmp_path: Path) -> None:
 
 
 def test_any_other_end_is_a_failure_with_the_tail_of_stderr(mine: Executable, tmp_path: Path) -> None:
-    """What is kept of a long lament is its end, and not more than the limit."""
+    """Only the end of a long output is kept, up to the limit."""
     body = """
     sys.stderr.write("begin" + "x" * 100_000 + "the end")
     sys.exit(3)
@@ -173,7 +173,7 @@ def test_any_other_end_is_a_failure_with_the_tail_of_stderr(mine: Executable, tm
     with pytest.raises(RuntimeError, match=r"ended with 3: x.*the end$") as caught:
         mine.run(job(body), Scratch(tmp_path))
 
-    assert len(str(caught.value)) < STDERR_BYTES_MAX + 100
+    assert len(str(caught.value)) < 4096 + 100
 
 
 @pytest.mark.parametrize(
@@ -232,9 +232,9 @@ def test_a_bad_result_is_a_failure(mine: Executable, tmp_path: Path, result: str
         {"version": "1", "variants": [{"name": "hex8_2p", "players": 0}]},
     ],
 )
-def test_a_program_that_offers_nonsense_is_refused(tmp_path: Path, offer: object) -> None:
-    """What it plays must be said in full and in range."""
-    with pytest.raises(RuntimeError, match="workload 'mine' says what it plays"):
+def test_a_program_with_an_invalid_offer_is_refused(tmp_path: Path, offer: object) -> None:
+    """Its offer must be complete and in range."""
+    with pytest.raises(RuntimeError, match="workload 'mine': the command \"variants\" printed bad JSON"):
         Executable("mine", program(tmp_path, offer))
 
 
@@ -242,7 +242,7 @@ def test_a_program_that_does_not_run_is_named(tmp_path: Path) -> None:
     """A missing program and one that fails at once give an error with the workload's name."""
     with pytest.raises(RuntimeError, match="workload 'gone' cannot be started"):
         Executable("gone", [str(tmp_path / "gone")])
-    with pytest.raises(RuntimeError, match="workload 'bad' does not say what it plays, but ends with 4: oh"):
+    with pytest.raises(RuntimeError, match=r'workload .bad.: the command "variants" ended with 4: oh'):
         Executable("bad", [sys.executable, "-c", "import sys; sys.stderr.write('oh'); sys.exit(4)"])
 
 
@@ -253,8 +253,8 @@ def test_a_flood_of_variants_is_cut_off() -> None:
 
 
 @pytest.mark.parametrize("command", ["run me", (), ("",), ("a", 1)])
-def test_a_command_is_a_list_of_words(command: tuple[str, ...]) -> None:
-    """One string would be a shell's business, and there is no shell."""
+def test_a_command_is_a_list_of_arguments(command: tuple[str, ...]) -> None:
+    """One string would need a shell, and there is none."""
     with pytest.raises(SettingsError, match=r"workloads\.mine\.command"):
         Executable("mine", command)
 
@@ -265,27 +265,27 @@ def test_an_input_that_is_no_blob_id_never_becomes_a_file_name(mine: Executable,
         mine.run(job("end()", {"model": ("../../x",)}), Scratch(tmp_path))
 
 
-class Gone(Exception):
+class JobRevoked(Exception):
     """The node has taken the job away."""
 
 
-class Strict(Scratch):
+class Revoking(Scratch):
     """Takes the job away at its first heartbeat."""
 
     def heartbeat(self, done: float, **metrics: float) -> None:
         super().heartbeat(done, **metrics)
-        raise Gone
+        raise JobRevoked
 
 
 def test_no_program_outlives_its_job(mine: Executable, tmp_path: Path) -> None:
     """When the context raises, the program is killed before the error travels on."""
     body = """
-    say(done=0.1, pid=os.getpid())
+    report(done=0.1, pid=os.getpid())
     time.sleep(60)
     """
-    ctx = Strict(tmp_path / "blobs")
+    ctx = Revoking(tmp_path / "blobs")
 
-    with pytest.raises(Gone):
+    with pytest.raises(JobRevoked):
         mine.run(job(body), ctx)
 
     with pytest.raises(ProcessLookupError):
@@ -328,11 +328,11 @@ class Context:
 if sys.argv[1] == "variants":
     print(json.dumps({"version": "1", "variants": [asdict(spec) for spec in Fake().variants()]}))
     sys.exit()
-given = dict(zip(sys.argv[2::2], sys.argv[3::2]))
-ctx = Context(Path(given["--in"]), Path(given["--out"]))
+options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+ctx = Context(Path(options["--in"]), Path(options["--out"]))
 signal.signal(signal.SIGTERM, lambda *_: setattr(ctx, "stop", True))
 try:
-    result = Fake().run(JobSpec(**json.loads(Path(given["--job"]).read_text())), ctx)
+    result = Fake().run(JobSpec(**json.loads(Path(options["--job"]).read_text())), ctx)
 except Refused as refused:
     sys.exit(sys.stderr.write(f"{refused.reason} ({refused.blob})") and 65)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -344,7 +344,7 @@ sys.exit(75 if result.partial else 0)
 """
 
 
-def test_the_fake_behind_the_contract_is_the_fake(tmp_path: Path) -> None:
+def test_the_fake_as_a_program_equals_the_fake(tmp_path: Path) -> None:
     """Every stage gives the same result through a program as in this process, and a refusal stays one."""
     script = tmp_path / "plugin.py"
     script.write_text(PLUGIN.replace("SOURCE", repr(str(Path(fake.__file__).parents[2]))))

@@ -1,4 +1,4 @@
-"""The fake workload: reproducible, sealed, and faulty only when asked."""
+"""The fake workload: reproducible, sealed, and faulty only on request."""
 
 import itertools
 import json
@@ -69,8 +69,8 @@ class Table:
         return self.run(self.job("match", inputs=inputs, first=first, count=count)).blocks
 
     def body(self, artifact: Artifact) -> dict[str, object]:
-        found: dict[str, object] = json.loads((self.folder / artifact.blob).read_bytes())
-        return found
+        fields: dict[str, object] = json.loads((self.folder / artifact.blob).read_bytes())
+        return fields
 
     def publish(self, artifact: Artifact, **changes: object) -> Artifact:
         data = fake._bytes({**self.body(artifact), **changes})
@@ -82,7 +82,7 @@ def table(tmp_path: Path) -> Table:
     return Table(tmp_path)
 
 
-def test_it_is_a_workload_of_twelve_variants() -> None:
+def test_the_fake_offers_twelve_variants() -> None:
     """Four boards times two, three and four players, and the class keeps the plug-in interface."""
     boards, players = ("square8", "square19", "hex8", "hexagonal"), (2, 3, 4)
 
@@ -92,7 +92,7 @@ def test_it_is_a_workload_of_twelve_variants() -> None:
     assert [spec.name for spec in specs] == [f"{board}_{n}p" for board, n in itertools.product(boards, players)]
 
 
-def test_a_turn_of_the_loop_says_what_it_made(table: Table) -> None:
+def test_the_artifacts_of_an_iteration_carry_their_counts(table: Table) -> None:
     """Each artifact's meta carries the counts that the loop decides on, and the model names its parent."""
     batch = table.play(games=8)
     samples = table.export(batch, batch)
@@ -126,7 +126,7 @@ def test_training_drifts_as_promised(table: Table) -> None:
 
 
 @pytest.mark.parametrize("artifact", ["batch", "model"])
-def test_one_flipped_bit_anywhere_is_refused(table: Table, artifact: str) -> None:
+def test_a_flipped_bit_anywhere_is_refused(table: Table, artifact: str) -> None:
     """Whichever byte is hit, export and verify refuse and name the blob."""
     good = table.play(games=2) if artifact == "batch" else table.birth()
     data = (table.folder / good.blob).read_bytes()
@@ -159,7 +159,7 @@ class _Loose(Scratch):
 @given(
     st.binary(max_size=64) | st.recursive(st.none() | st.integers(), st.lists).map(lambda it: json.dumps(it).encode())
 )
-def test_no_bytes_crash_it(data: bytes) -> None:
+def test_no_bytes_crash_the_fake(data: bytes) -> None:
     """Bytes that are no blob of ours are refused, never an error of another kind."""
     ctx = _Loose(Path())
     ctx.data = data
@@ -176,8 +176,8 @@ LIES: tuple[Mapping[str, object], ...] = (
 
 
 @pytest.mark.parametrize("changes", LIES)
-def test_a_batch_that_lies_about_itself_is_refused(table: Table, changes: Mapping[str, object]) -> None:
-    """A wrong variant, count, checksum, type or field is found, and so is a batch without games."""
+def test_an_inconsistent_batch_is_refused(table: Table, changes: Mapping[str, object]) -> None:
+    """A wrong variant, count, checksum, type or field is detected, and so is a batch without games."""
     bad = table.publish(table.play(), **changes)
 
     with pytest.raises(Refused):
@@ -211,7 +211,7 @@ def test_a_param_out_of_range_is_refused(table: Table, name: str, value: Scalar)
 
 
 def test_a_stopped_play_keeps_whole_games(table: Table) -> None:
-    """Told to stop from the first moment, it still plays one game and says that there is more to do."""
+    """Stopped from the first moment, it still plays one game and reports that there is more to do."""
     job = table.job("play", inputs={"model": [table.birth().blob]}, games=8)
 
     at_once = table.run(job, table.scratch().stop_after(0))
@@ -224,7 +224,7 @@ def test_a_stopped_play_keeps_whole_games(table: Table) -> None:
 
 @pytest.mark.parametrize("games", [1, 3, 4, 10])
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_a_resumed_play_gives_the_blob_of_one_in_one_go(table: Table, games: int, on_disk: bool) -> None:
+def test_a_resumed_play_gives_the_blob_of_an_uninterrupted_one(table: Table, games: int, on_disk: bool) -> None:
     """Killed after any quarter and taken up again, the games come out the same, and none is played twice."""
     whole = table.play(games=games)
     job = table.job("play", inputs={"model": [table.birth().blob]}, games=games)
@@ -233,21 +233,21 @@ def test_a_resumed_play_gives_the_blob_of_one_in_one_go(table: Table, games: int
         dying = Scratch(table.folder, checkpoint=file, durable=False).kill_after(quarters)
         with pytest.raises(Killed):
             table.run(job, dying)
-        following = dying.again()
+        next_attempt = dying.again()
 
-        resumed = table.run(job, following)
+        resumed = table.run(job, next_attempt)
 
         assert resumed.outputs[0].blob == whole.blob
-        assert len(following.beats) == min(games, 4) - quarters
+        assert len(next_attempt.beats) == min(games, 4) - quarters
 
 
 def test_a_block_has_its_scores_for_ever(table: Table) -> None:
-    """Chunks, seeds and attempts change nothing; the numbers are those asked for."""
-    one, other = table.model(50.0), table.model(0.0)
-    inputs = {"candidate": [one.blob], "champion": [other.blob]}
+    """Chunks, seeds and attempts change nothing; the numbers are those requested."""
+    strong, other = table.model(50.0), table.model(0.0)
+    inputs = {"candidate": [strong.blob], "champion": [other.blob]}
 
-    whole = table.match(one, other, first=5, count=20)
-    chunks = [block for first in range(5, 25, 4) for block in table.match(one, other, first, 4)]
+    whole = table.match(strong, other, first=5, count=20)
+    chunks = [block for first in range(5, 25, 4) for block in table.match(strong, other, first, 4)]
     elsewhere = table.run(table.job("match", seed=99, attempt=3, inputs=inputs, first=5, count=20)).blocks
 
     assert [block.number for block in whole] == list(range(5, 25))
@@ -256,9 +256,9 @@ def test_a_block_has_its_scores_for_ever(table: Table) -> None:
 
 def test_two_players_mirror_exactly(table: Table) -> None:
     """A from seat s and B from the other seat share one game, so their scores add up to 1."""
-    one, other = table.model(120.0), table.model(0.0)
+    strong, other = table.model(120.0), table.model(0.0)
 
-    there, back = table.match(one, other, count=200), table.match(other, one, count=200)
+    there, back = table.match(strong, other, count=200), table.match(other, strong, count=200)
 
     assert {score for block in there for score in block.scores} == {0.0, 0.5, 1.0}
     for a, b in zip(there, back, strict=True):
@@ -270,16 +270,16 @@ def test_two_players_mirror_exactly(table: Table) -> None:
 def test_the_score_follows_the_difference_in_strength(tmp_path: Path, players: int, difference: float) -> None:
     """Over many blocks the mean score is the Plackett–Luce chance, from every seat."""
     table = Table(tmp_path, f"square8_{players}p")
-    one, other = table.model(difference), table.model(0.0 if difference else 1e-6)
+    strong, other = table.model(difference), table.model(0.0 if difference else 1e-6)
     chance = 1 / (1 + (players - 1) * 10 ** (-difference / 400))
 
-    blocks = table.match(one, other, count=1500)
+    blocks = table.match(strong, other, count=1500)
 
     for seat in range(players):
         assert mean(block.scores[seat] for block in blocks) == pytest.approx(chance, abs=0.05)
 
 
-def test_a_corrupt_batch_is_found_by_export(table: Table) -> None:
+def test_a_corrupt_batch_is_detected_by_export(table: Table) -> None:
     """fake_corrupt spoils the batch on the first attempt; export leaves it out and names it, or refuses it alone."""
     good, bad = table.play(), table.play(fake_corrupt="first")
 
@@ -292,8 +292,8 @@ def test_a_corrupt_batch_is_found_by_export(table: Table) -> None:
     assert caught.value.blob == bad.blob
 
 
-def test_a_model_that_is_not_a_number_is_found_by_verify(table: Table) -> None:
-    """fake_nan spoils what train learnt; verify and match refuse the model, and generation 0 is spared."""
+def test_a_nan_model_is_detected_by_verify(table: Table) -> None:
+    """fake_nan spoils the trained model; verify and match refuse it, and generation 0 is spared."""
     samples, parent = table.export(table.play()), table.birth()
     bad = table.train(2, samples, parent, fake_nan="always")
 
@@ -379,15 +379,15 @@ def test_a_crash_comes_halfway_and_the_next_attempt_goes_on(table: Table) -> Non
     assert (table.folder / table.play(games=4).blob).is_file()
 
 
-def test_a_hang_gives_no_sign_of_life(table: Table) -> None:
-    """After half of the games nothing more is heard, and only a kill ends it."""
+def test_a_hang_sends_no_heartbeat(table: Table) -> None:
+    """After half of the games no line comes any more, and only a kill ends it."""
     with _start(table, "fake_hang", 1) as process:
         assert process.stdout is not None
-        heard = [process.stdout.readline(), process.stdout.readline()]
+        lines = [process.stdout.readline(), process.stdout.readline()]
 
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.15)
         process.kill()
-        heard.append(process.stdout.read())
+        lines.append(process.stdout.read())
 
-    assert heard == ["0.25\n", "0.5\n", ""]
+    assert lines == ["0.25\n", "0.5\n", ""]

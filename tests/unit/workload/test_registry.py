@@ -1,4 +1,4 @@
-"""The registry: what is installed, what is configured, and who plays what."""
+"""The registry: installed workloads, configured workloads, and the choice for a variant."""
 
 import dataclasses
 import sys
@@ -39,14 +39,14 @@ GOOD = "from ringrift.workload.fake import Fake\nclass Go(Fake):\n    name = 'go
 
 
 def test_the_fake_is_always_there_and_last() -> None:
-    """Installed or not, the bundled fake is found; whatever else there is comes before it."""
+    """Installed or not, the bundled fake is listed; every other workload comes before it."""
     registry = Registry.load({})
 
     assert registry.names()[-1] == "fake"
     assert isinstance(registry.get("fake"), Fake)
 
 
-def test_an_installed_plug_in_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_plug_in_is_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry point of the group is a workload; it is made once, and before the fake it plays its variants."""
     install(tmp_path, monkeypatch, "plugin_go", GOOD, "go = plugin_go:Go")
 
@@ -58,8 +58,8 @@ def test_an_installed_plug_in_is_found(tmp_path: Path, monkeypatch: pytest.Monke
     assert registry.owner("hex8_2p", prefer="go") == "go"
 
 
-def test_nothing_is_loaded_before_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plug-in that cannot be imported, or a program that is missing, harms only those who ask for it."""
+def test_nothing_is_loaded_before_its_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plug-in that cannot be imported, or a program that is missing, affects only its own users."""
     install(tmp_path, monkeypatch, "plugin_torn", "import no_such_module_at_all", "torn = plugin_torn:Torn")
 
     registry = Registry.load({"gone": ["/no/such/program"]}, prefer="fake")
@@ -77,7 +77,7 @@ def test_nothing_is_loaded_before_it_is_asked_for(tmp_path: Path, monkeypatch: p
 def test_an_entry_point_must_make_a_workload_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, maker: str
 ) -> None:
-    """Another name, or no workload at all, is refused with the setting that says so."""
+    """Another name, or no workload at all, is refused with the setting that names it."""
     install(tmp_path, monkeypatch, "plugin_misnamed", GOOD, f"shogi = {maker}")
 
     registry = Registry.load({})
@@ -87,7 +87,7 @@ def test_an_entry_point_must_make_a_workload_of_its_name(
 
 
 def test_an_executable_hides_an_entry_point(tmp_path: Path) -> None:
-    """What the settings name outweighs what happens to be installed."""
+    """A workload in the settings outweighs an installed one."""
     script = tmp_path / "plugin.py"
     script.write_text('print(\'{"version": "9", "variants": []}\')')
 
@@ -97,7 +97,7 @@ def test_an_executable_hides_an_entry_point(tmp_path: Path) -> None:
 
 
 def test_an_unknown_workload_is_named() -> None:
-    """The error says what there is instead."""
+    """The error lists the available ones."""
     with pytest.raises(UnknownName, match=r"unknown workload 'chess'; known: .*fake") as caught:
         Registry.load({}).get("chess")
 
@@ -111,8 +111,9 @@ def test_a_workload_needs_a_proper_name(name: str) -> None:
         Registry.load({name: ["true"]})
 
 
-def test_who_plays_a_variant_can_be_chosen() -> None:
-    """The asker's choice comes first, then the configured workload, then the order among those who can play."""
+def test_the_workload_of_a_variant_can_be_chosen() -> None:
+    """The caller's choice comes first, then the configured workload, then the order among those that offer the
+    variant."""
     makers = {"chess": lambda: Chess("hex8_2p", "chess_2p"), "fake": Fake}
 
     plain, configured = Registry(makers), Registry(makers, prefer="fake")
@@ -128,7 +129,7 @@ def test_who_plays_a_variant_can_be_chosen() -> None:
 
 
 def test_an_unknown_variant_is_named() -> None:
-    """A variant that nobody plays, one that is no variant, and an unknown choice are three different errors."""
+    """A variant without a workload, an invalid variant, and an unknown choice are three different errors."""
     registry = Registry({"fake": Fake})
 
     with pytest.raises(UnknownName) as caught:
@@ -138,7 +139,7 @@ def test_an_unknown_variant_is_named() -> None:
     with pytest.raises(UnknownName, match="workload 'go'"):
         registry.owner("hex8_2p", prefer="go")
 
-    assert (caught.value.kind, caught.value.known[:1]) == ("variant", ("hex8_2p",))
+    assert (caught.value.kind, caught.value.names[:1]) == ("variant", ("hex8_2p",))
 
 
 @pytest.mark.parametrize("name", ["Chess 8x8", "chess", "chess_3p", "chess_2p\n", "../chess_2p"])

@@ -1,17 +1,17 @@
-"""SqliteStore: one writer connection, bodies one at a time, one shared COMMIT for all that finished meanwhile.
+"""SqliteStore: one writer connection, bodies one at a time, one COMMIT for all that have finished meanwhile.
 
     begin ─▶ wait for the turn ─▶ SAVEPOINT · body · RELEASE ─▶ wait for COMMIT ─▶ return
                                    (SQL inline on the loop)      (one thread hop for the whole group)
 
-Bodies queue in order.  The committer queues behind them like everybody else, so whatever was waiting when the first
-body finished shares its COMMIT: the fsync itself is the gathering window.  A body that fails undoes its own savepoint
-and nobody else's.  If COMMIT fails, nobody knows what is on disk: everyone in the group gets the error, and the store
-refuses all further work, so that the process ends and recovers by starting again.
+Bodies queue in order.  The committer queues behind them, so bodies that waited when the first one finished share its
+COMMIT: the fsync itself is the time in which a group gathers.  A body that fails undoes only its own savepoint.  If
+COMMIT fails, the state on disk is unknown: every body of the group gets the error, and the store refuses all further
+work, so that the process ends and recovers by starting again.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import copy_context
 from types import TracebackType
@@ -26,11 +26,11 @@ from ringrift.kernel.settings import StoreSettings
 from ringrift.store.ports import Tx
 from ringrift.store.sqlite import reads
 from ringrift.store.sqlite.connect import BUSY_SECONDS_MAX, connect, translate
-from ringrift.store.sqlite.tx import SqliteReads, SqliteTx
+from ringrift.store.sqlite.reads import Offload, SqliteReads
+from ringrift.store.sqlite.tx import SqliteTx
 from ringrift.store.sqlite.wake import Wake
 
-Offload = Callable[..., Awaitable[Any]]
-READERS_MAX = 4
+_READERS_MAX = 4
 
 
 class SqliteStore:
@@ -41,7 +41,7 @@ class SqliteStore:
         self._db = self._connect()
         self._tx = self.make_tx(self._db)
         self._idle: list[apsw.Connection] = []
-        self._reading = asyncio.Semaphore(READERS_MAX)
+        self._reading = asyncio.Semaphore(_READERS_MAX)
         self._turns: deque[asyncio.Future[None]] = deque()
         self._busy = self._open = False
         self._granted: asyncio.Future[None] | None = None
@@ -58,11 +58,10 @@ class SqliteStore:
         self._position = reads.head(self._db)
         self._waiters: dict[asyncio.Future[None], int | None] = {}
         self._wake: Wake | None = None
-        self._heard = False
-        self._looking: asyncio.Task[None] | None = None
+        self._woken = False
+        self._refresh_task: asyncio.Task[None] | None = None
 
     def make_tx(self, db: apsw.Connection) -> SqliteTx:
-        """The transaction that bodies get."""
         return SqliteTx(db)
 
     def _connect(self, *, read_only: bool = False) -> apsw.Connection:
@@ -81,7 +80,7 @@ class SqliteStore:
     @asynccontextmanager
     async def read(self) -> AsyncIterator[SqliteReads]:
         if self._vfs is not None:
-            # A simulated disk has one connection.  Reading as a body means that what was read is durable on return.
+            # A simulated disk has one connection.  A read is a body, so the rows it returned are durable on return.
             async with _Body(self) as tx:
                 yield tx
             return
@@ -90,15 +89,14 @@ class SqliteStore:
                 raise Unreachable(f"the store stopped after: {self._broken}") from self._broken
             db = self._idle.pop() if self._idle else self._connect(read_only=True)
             try:
-                db.execute("BEGIN")  # inline, like its end: only a question touches the file
+                db.execute("BEGIN")  # inline, like its end: only queries touch the file
                 yield SqliteReads(db, self._offload)
             except apsw.Error as bad:
                 raise translate(bad, self._settings.path) from bad
             finally:
-                try:
-                    _end_read(db)
-                finally:
-                    self._idle.append(db)
+                self._idle.append(db)
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
 
     async def wait(self, after: int | None, seconds: float) -> int:
         if after is not None and self._position > after:
@@ -110,29 +108,29 @@ class SqliteStore:
         finally:
             del self._waiters[waiter]
         if after is not None and not waiter.done() and self._vfs is None:
-            await self._look()  # another process may have appended: a lost wake-up costs latency, never data
+            await self._refresh()  # another process may have appended: a lost wake-up costs latency, never data
         return self._position
 
-    async def _look(self) -> None:
-        """See how far the log goes now."""
+    async def _refresh(self) -> None:
         async with self.read() as view:
             self._position = max(self._position, await view.head())
 
-    def listen(self) -> None:
-        """Wake with other processes on the same file, and wake them."""
-        self._wake = Wake(self._settings.path, self._hear)
+    def enable_wake_ups(self) -> None:
+        """Wake up when another process commits to the same file, and wake the others."""
+        self._wake = Wake(self._settings.path, self._on_wake_up)
 
-    def _hear(self) -> None:
-        """Another process has committed: look, and look again if it has meanwhile."""
-        self._heard = True
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.get_running_loop().create_task(self._look_and_wake(), name="store-look")
+    def _on_wake_up(self) -> None:
+        """Another process has committed: read the position, and again if it commits meanwhile."""
+        self._woken = True
+        if self._refresh_task is None or self._refresh_task.done():
+            task = self._refresh_and_wake()
+            self._refresh_task = asyncio.get_running_loop().create_task(task, name="store-refresh")
 
-    async def _look_and_wake(self) -> None:
-        while self._heard and self._broken is None:
-            self._heard = False
-            with suppress(Unreachable):  # whoever works with the store will be told
-                await self._look()
+    async def _refresh_and_wake(self) -> None:
+        while self._woken and self._broken is None:
+            self._woken = False
+            with suppress(Unreachable):  # every user of the store gets the error
+                await self._refresh()
             self._wake_waiters()
 
     def _wake_waiters(self) -> None:
@@ -143,7 +141,7 @@ class SqliteStore:
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     async def take_turn(self, *, committing: bool = False) -> None:
-        """Wait until no body and no COMMIT is running.  Raises Backpressure; the committer always finds a place."""
+        """Wait until no body and no COMMIT is running.  Raises Backpressure, but never for the committer."""
         while self._busy:
             if len(self._turns) >= self._settings.waiting_max and not committing:
                 raise Backpressure("store", self._settings.waiting_max)
@@ -160,29 +158,29 @@ class SqliteStore:
                     self._turns.remove(turn)
                 raise
             if self._granted is turn:
-                break  # else we were too slow to take it and have to queue again
+                break  # otherwise the turn was passed on, and we have to queue again
         self._busy, self._granted = True, None
         if self._broken is not None:
             self.give_turn()
             raise Unreachable(f"the store stopped after: {self._broken}") from self._broken
 
     def give_turn(self) -> None:
-        """Let the next one go.  Futures that nobody waits for any more are skipped."""
+        """Pass the turn on.  Cancelled waiters are skipped."""
         self._holder = self._granted = None
         while self._turns:
             turn = self._turns.popleft()
             if not turn.done():
-                self._granted = turn  # stays busy: the turn is handed on, nobody can slip in between
+                self._granted = turn  # stays busy, so that no other task takes the turn in between
                 turn.set_result(None)
                 return
         self._busy = False
 
     def _watch(self) -> None:
-        """While somebody waits, end a body that holds everybody up, and pass over a turn that nobody takes."""
+        """While tasks wait, cancel a body that takes too long, and pass on a turn that is not taken."""
         limit = self._settings.tx_seconds_max
         holder, granted, since = self._holder, self._granted, self._since
 
-        def look() -> None:
+        def check() -> None:
             self._watchdog = None
             if holder is not None and (self._holder, self._since) == (holder, since):
                 self._overdue = holder
@@ -192,8 +190,8 @@ class SqliteStore:
             if self._turns:
                 self._watch()
 
-        # In the store's own context: whoever happens to wait first may be gone before the timer fires.
-        self._watchdog = asyncio.get_running_loop().call_later(limit, look, context=self._context)
+        # In the store's own context: the task that waits first may have ended before the timer fires.
+        self._watchdog = asyncio.get_running_loop().call_later(limit, check, context=self._context)
 
     # -- bodies --------------------------------------------------------------------------------------------------------
 
@@ -204,11 +202,11 @@ class SqliteStore:
             if not self._open:
                 await self._begin()
             self._db.execute("SAVEPOINT body")
-        except BaseException as wrong:
-            self._finished.set()  # what was begun must be ended, or we would keep every other process from writing
+        except BaseException as error:
+            self._finished.set()  # an open transaction must end, or no other process could write
             self.give_turn()
-            if isinstance(wrong, apsw.Error):
-                raise translate(wrong, self._settings.path) from wrong
+            if isinstance(error, apsw.Error):
+                raise translate(error, self._settings.path) from error
             raise
         self._holder, self._since = asyncio.current_task(), self._clock.tick()
         return self._tx
@@ -220,34 +218,34 @@ class SqliteStore:
             # Another process is writing.  Waiting for it happens off the loop, and has an end.
             await self._offload(_begin_patiently, self._db)
         finally:
-            self._open = self._db.in_transaction  # who gives up waiting may have got it all the same
+            self._open = self._db.in_transaction  # a cancelled wait may have succeeded all the same
 
-    def leave(self, wrong: BaseException | None) -> "asyncio.Future[None] | None":
-        """End a body: undo it if it failed, else the future that COMMIT resolves."""
-        undone, self._tx.undone = self._tx.undone, None
+    def leave(self, error: BaseException | None) -> "asyncio.Future[None] | None":
+        """End a body: undo it if it failed, otherwise return the future that COMMIT resolves."""
+        rollback, self._tx.rollback = self._tx.rollback, None
         try:
-            if undone is not None:
+            if rollback is not None:
                 self._db.execute("ROLLBACK")
-                raise undone
-            if wrong is not None:
+                raise rollback
+            if error is not None:
                 self._db.execute("ROLLBACK TO body")
             self._db.execute("RELEASE body")
         except apsw.Error as bad:
-            # If the body itself ran out of room, SQLite has undone everything already: that is the reason to give.
-            reason = wrong if isinstance(wrong, apsw.Error) else bad
+            # If the body itself ran out of room, SQLite has rolled back already: that is the error to raise.
+            reason = error if isinstance(error, apsw.Error) else bad
             self._lose_group(reason)
             self.give_turn()
             raise translate(reason, self._settings.path) from bad
         done = None
-        if wrong is None:
+        if error is None:
             done = asyncio.get_running_loop().create_future()
             self._group.append(done)
         self._finished.set()
         self.give_turn()
         return done
 
-    def pardon(self, cancelled: asyncio.CancelledError) -> None:
-        """Raise Overdue in place of *cancelled* if it was our watchdog that cancelled, and nobody else."""
+    def clear_busy(self, cancelled: asyncio.CancelledError) -> None:
+        """Raise Overdue in place of *cancelled* if the watchdog cancelled the body, and no other caller did."""
         task, overdue = asyncio.current_task(), self._overdue
         if task is not None and task is overdue:
             self._overdue = None
@@ -255,7 +253,7 @@ class SqliteStore:
                 raise Overdue(self._settings.tx_seconds_max) from cancelled
 
     def _lose_group(self, bad: apsw.Error) -> None:
-        """A full disk can make SQLite undo the whole transaction; then nobody in the group has happened."""
+        """A full disk can make SQLite roll back the whole transaction; then every body of the group has failed."""
         if not self._db.in_transaction:
             self._open = False
             error = translate(bad, self._settings.path)
@@ -300,12 +298,12 @@ class SqliteStore:
         for done in group:
             if not done.done():
                 done.set_result(None) if error is None else done.set_exception(error)
-        # A claim that found nothing changes nothing, and wakes nobody: else claims would wake claims for ever.
+        # A claim without a result changes nothing and wakes no one: otherwise claims would wake claims for ever.
         if changes != self._changes:
             self._changes = changes
             self._wake_waiters()
             if self._wake is not None:
-                self._wake.tell()
+                self._wake.wake_others()
 
     async def close(self, committer: "asyncio.Task[None]") -> None:
         """Commit what has finished and close the file."""
@@ -314,14 +312,14 @@ class SqliteStore:
         await asyncio.wait((committer,))
         if self._wake is not None:
             self._wake.close()
-        if self._looking is not None:
-            await asyncio.wait((self._looking,))
+        if self._refresh_task is not None:
+            await asyncio.wait((self._refresh_task,))
         with suppress(TimeoutError):
             async with asyncio.timeout(BUSY_SECONDS_MAX):
-                for _ in range(READERS_MAX):
-                    await self._reading.acquire()  # who reads may end first
-        for _ in range(READERS_MAX):
-            self._reading.release()  # who comes later is told that the store is closed
+                for _ in range(_READERS_MAX):
+                    await self._reading.acquire()  # running reads may end first
+        for _ in range(_READERS_MAX):
+            self._reading.release()  # later reads get the error that the store is closed
         if self._watchdog is not None:
             self._watchdog.cancel()
         for db in (*self._idle, self._db):
@@ -340,20 +338,15 @@ class _Body:
         return await self._store.enter()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        done = self._store.leave(wrong)
+        done = self._store.leave(error)
         if done is not None:
             await done
-        if isinstance(wrong, asyncio.CancelledError):
-            self._store.pardon(wrong)
-        if isinstance(wrong, apsw.Error):
-            raise translate(wrong, self._store._settings.path) from wrong
-
-
-def _end_read(db: apsw.Connection) -> None:
-    if db.in_transaction:
-        db.execute("ROLLBACK")
+        if isinstance(error, asyncio.CancelledError):
+            self._store.clear_busy(error)
+        if isinstance(error, apsw.Error):
+            raise translate(error, self._store._settings.path) from error
 
 
 def _begin_patiently(db: apsw.Connection) -> None:

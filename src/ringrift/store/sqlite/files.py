@@ -1,4 +1,4 @@
-"""What must be true of the place where the database lies, and who may be its coordinator."""
+"""The filesystem of a database, and locks between processes."""
 
 import fcntl
 import os
@@ -10,50 +10,49 @@ from pathlib import Path
 from ringrift.kernel.errors import NotLeader, UnsafeFilesystem
 
 # Names as /proc/mounts has them.  SQLite's locks do not work, or not always, across these.
-NETWORK_FILESYSTEMS = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "lustre", "gpfs", "glusterfs", "fuse.sshfs",
-     "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "beegfs", "davfs"}
-)  # fmt: skip
+_NETWORK_FILESYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "lustre", "gpfs", "glusterfs"}
+_NETWORK_FILESYSTEMS |= {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "beegfs", "davfs"}
 
-HOLDER_BYTES_MAX = 200
+_HOLDER_BYTES_MAX = 200
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
-def filesystem(path: Path, mounts: str) -> str:
-    """The kind of filesystem that *path* lies on, by *mounts* in the format of /proc/mounts; "" if it does not say."""
+def _filesystem(path: Path, mounts: str) -> str:
+    """The type of filesystem of *path*, by *mounts* in the format of /proc/mounts; "" if it is not listed."""
     best, kind = "", ""
     for line in mounts.splitlines():
         fields = line.split(" ")
         if len(fields) < 3:
             continue
-        point = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), fields[1])
+        point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[1])
         inside = path == Path(point) or Path(point) in path.parents
         if inside and len(point) >= len(best):
             best, kind = point, fields[2]
     return kind
 
 
-def require_local(path: Path) -> None:
-    """Raise UnsafeFilesystem if *path* lies on a network filesystem."""
+def require_local(file: Path) -> None:
+    """Raise UnsafeFilesystem if *file*, which need not exist yet, lies on a network filesystem."""
+    path = next(parent for parent in file.absolute().parents if parent.exists())
     try:
         mounts = Path("/proc/mounts").read_text()
-    except OSError:  # not Linux: nothing to ask
+    except OSError:  # not Linux: it cannot be checked
         return
-    kind = filesystem(path.resolve(), mounts)
-    if kind in NETWORK_FILESYSTEMS:
+    kind = _filesystem(path.resolve(), mounts)
+    if kind in _NETWORK_FILESYSTEMS:
         raise UnsafeFilesystem(str(path), kind)
 
 
 @contextmanager
 def only_one(lock: Path, holder: str) -> Iterator[None]:
-    """Be the only process with *lock* while the body runs; the kernel frees it at death.  Raises NotLeader."""
+    """Hold *lock* while the body runs; the kernel releases it when the process dies.  Raises NotLeader."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as taken:
-            raise NotLeader("coordinator", _holder(descriptor)) from taken
+        except BlockingIOError as error:
+            raise NotLeader("coordinator", _holder(descriptor)) from error
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{holder} (process {os.getpid()})\n".encode(), 0)
         yield
@@ -61,20 +60,23 @@ def only_one(lock: Path, holder: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def holder_of(lock: Path) -> str | None:
-    """Who has *lock* now, as it called itself; None if nobody does.  Makes nothing."""
+def is_locked(lock: Path) -> bool:
+    """Whether a process holds *lock*.  Creates nothing.
+
+    A free lock is shared for a moment, in which a process that wants it would be refused.
+    """
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return None
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _holder(descriptor)
+        return True
     finally:
         os.close(descriptor)
-    return None
+    return False
 
 
 def _holder(descriptor: int) -> str:
-    return os.pread(descriptor, HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "another process"
+    return os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "another process"

@@ -1,6 +1,6 @@
 -- name: append
 -- One event; the same id again changes nothing.
-INSERT INTO log (id, name, version, time, node, source, origin, correlation, cause, trace, depth, body)
+INSERT INTO log (id, name, body, version, time, node, source, labels, correlation, cause, trace, depth)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
 
 -- name: head
@@ -9,41 +9,41 @@ SELECT coalesce(max(position), 0) FROM log;
 
 -- name: read
 -- Events behind a position, in order.
-SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
+SELECT id, name, body, version, position, time, node, source, labels, correlation, cause, trace, depth
 FROM log WHERE position > ? ORDER BY position LIMIT ?;
 
 -- name: read_named
 -- Events behind a position whose names are in a JSON list, in order.
-SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
+SELECT id, name, body, version, position, time, node, source, labels, correlation, cause, trace, depth
 FROM log WHERE position > ? AND name IN (SELECT value FROM json_each(?)) ORDER BY position LIMIT ?;
 
 -- name: last
 -- The newest events before a position, newest first; of the names in a JSON list, or of all.
-SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
+SELECT id, name, body, version, position, time, node, source, labels, correlation, cause, trace, depth
 FROM log WHERE position < ?1 AND (?3 IS NULL OR name IN (SELECT value FROM json_each(?3)))
 ORDER BY position DESC LIMIT ?2;
 
--- name: envelopes
+-- name: events_by_id
 -- Events by a JSON list of ids.
-SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
+SELECT id, name, body, version, position, time, node, source, labels, correlation, cause, trace, depth
 FROM log WHERE id IN (SELECT value FROM json_each(?)) ORDER BY position;
 
--- name: at
+-- name: events_at
 -- Events by a JSON list of positions.
-SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
+SELECT id, name, body, version, position, time, node, source, labels, correlation, cause, trace, depth
 FROM log WHERE position IN (SELECT value FROM json_each(?)) ORDER BY position;
 
--- name: story
+-- name: events_of_trace
 -- Events of one trace, in order.
-SELECT id, name, body, version, position, time, node, source, origin, correlation, cause, trace, depth
+SELECT id, name, body, version, position, time, node, source, labels, correlation, cause, trace, depth
 FROM log WHERE trace = ? ORDER BY position LIMIT ?;
 
--- name: before
--- The position before the first event that is not older than a moment.
+-- name: position_before
+-- The position before the first event at a time or later.
 SELECT coalesce((SELECT min(position) FROM log WHERE time >= ?1) - 1, (SELECT max(position) FROM log), 0);
 
 -- name: compact
--- Drop old events that every reader has taken in, never the newest; of the names in a JSON list, or of all.
+-- Delete old events that every reader has read, never the newest; of the names in a JSON list, or of all.
 DELETE FROM log WHERE position IN (
     SELECT position FROM log
     WHERE position BETWEEN ?4 AND ?5
@@ -56,48 +56,48 @@ DELETE FROM log WHERE position IN (
     ORDER BY position LIMIT ?2);
 
 -- name: expire
--- Forget settled deliveries of events that are no longer in the log.
+-- Delete settled deliveries of events that are no longer in the log.
 DELETE FROM deliveries WHERE (reader, position) IN (
     SELECT reader, position FROM deliveries
     WHERE state IN ('done', 'discarded') AND position < (SELECT min(position) FROM log) LIMIT ?);
 
--- name: places
+-- name: positions
 -- Every durable reader.
 SELECT reader, position FROM readers ORDER BY reader;
 
--- name: enrol
+-- name: register_reader
 -- A new reader starts somewhere; a known one stays.
 INSERT INTO readers (reader, position) VALUES (?, ?) ON CONFLICT DO NOTHING;
 
--- name: place
--- Where a reader stands.
+-- name: position
+-- The position of a reader.
 SELECT position, lapsed FROM readers WHERE reader = ?;
 
 -- name: advance
--- Move a reader, if it stands where it is thought to stand.
+-- Move a reader, if its position is the expected one.
 UPDATE readers SET position = ?3 WHERE reader = ?1 AND position = ?2 AND NOT lapsed;
 
 -- name: readers
--- Every durable reader, how much waits for it, counted up to a limit, and since when.
+-- Every durable reader, the number of unread events up to a limit, and the time of the oldest.
 SELECT reader, position, lapsed,
     (SELECT count(*) FROM (SELECT 1 FROM log WHERE log.position > readers.position LIMIT ?)),
     (SELECT time FROM log WHERE log.position > readers.position ORDER BY log.position LIMIT 1)
 FROM readers ORDER BY reader;
 
--- name: lapse
--- Let a reader hold the log no more.
+-- name: lapse_reader
+-- Let the log be compacted without this reader.
 UPDATE readers SET lapsed = 1 WHERE reader = ?1 AND position = ?2;
 
--- name: forget
--- Forget a reader.
+-- name: forget_reader
+-- Delete a reader.
 DELETE FROM readers WHERE reader = ?;
 
--- name: forget_letters
--- Forget the deliveries of a reader.
+-- name: forget_deliveries
+-- Delete the deliveries of a reader.
 DELETE FROM deliveries WHERE reader = ?;
 
--- name: park
--- Write down a delivery in its new state.
+-- name: put_delivery
+-- Write a delivery in its new state.
 INSERT INTO deliveries VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET state = excluded.state, attempts = excluded.attempts, pause = excluded.pause,
     error = excluded.error, last = excluded.last;
@@ -105,8 +105,7 @@ ON CONFLICT DO UPDATE SET state = excluded.state, attempts = excluded.attempts, 
 -- name: deliveries
 -- Deliveries in a JSON list of states.
 SELECT reader, position, state, attempts, pause, error, first, last FROM deliveries
-WHERE state IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR reader = ?2) AND (?3 IS NULL OR position = ?3)
-ORDER BY position LIMIT ?4;
+WHERE state IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR reader = ?2) ORDER BY position LIMIT ?3;
 
 -- name: deliveries_at
 -- Deliveries to one reader at a JSON list of positions, through the primary key.
@@ -123,7 +122,7 @@ VALUES (?, ?, ?, ?, ?, 'ready', ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 SELECT id FROM jobs WHERE key = ? AND state IN ('ready', 'claimed');
 
 -- name: ready
--- The next ready jobs of one kind, for anybody or for one node.
+-- The next ready jobs of one kind, for any node or for one node.
 SELECT priority, number FROM jobs
 WHERE state = 'ready' AND pause = 0 AND kind = ?1 AND node IS ?2
 ORDER BY priority DESC, number LIMIT ?3;
@@ -136,16 +135,16 @@ WHERE number = ?1
 RETURNING id, kind, variant, key, body, holder, fence, renewals, seconds, attempts, outputs, context;
 
 -- name: renew
--- Say that a lease is alive.
+-- Renew a lease.
 UPDATE jobs SET renewals = renewals + 1, progress = ?3, outputs = coalesce(?4, outputs)
 WHERE id = ?1 AND fence = ?2 AND state = 'claimed';
 
 -- name: finish
--- End a lease well.
+-- Finish a job.
 UPDATE jobs SET state = 'done', holder = NULL, progress = 1, error = NULL WHERE id = ?1 AND fence = ?2 AND state = 'claimed';
 
 -- name: fail
--- End a lease badly: ready again after a pause, or dead.
+-- End an attempt without a result: ready again after a pause, or dead.
 UPDATE jobs SET state = ?3, holder = NULL, pause = ?4, error = ?5, attempts = attempts - ?7
 WHERE id = ?1 AND fence = ?2 AND state = 'claimed' AND (?6 IS NULL OR renewals = ?6);
 
@@ -154,9 +153,8 @@ WHERE id = ?1 AND fence = ?2 AND state = 'claimed' AND (?6 IS NULL OR renewals =
 UPDATE jobs SET pause = 0 WHERE id = ? AND state = 'ready';
 
 -- name: cancel
--- Cancel live jobs by the beginning of their key; holders are fenced off because the state has changed.
-UPDATE jobs SET state = 'cancelled', holder = NULL
-WHERE state IN ('ready', 'claimed') AND key >= ?1 AND key < ?1 || char(1114111);
+-- Cancel a live job; its holder is fenced off because the state has changed.
+UPDATE jobs SET state = 'cancelled', holder = NULL WHERE id = ? AND state IN ('ready', 'claimed');
 
 -- name: jobs
 -- Jobs in a JSON list of states, oldest first.
@@ -178,9 +176,9 @@ SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, hol
     time, error
 FROM jobs WHERE state = 'ready' AND pause > 0 AND (?1 IS NULL OR variant = ?1) ORDER BY number LIMIT ?2;
 
--- name: tally
+-- name: count_jobs
 -- Jobs by kind and state, of one variant or of all.
-SELECT kind, state, sum(count) FROM tallies WHERE ?1 IS NULL OR variant = ?1 GROUP BY kind, state;
+SELECT kind, state, sum(count) FROM job_counts WHERE ?1 IS NULL OR variant = ?1 GROUP BY kind, state;
 
 -- name: roles
 -- Every role.
@@ -190,16 +188,16 @@ SELECT role, holder, term, renewals, seconds FROM roles ORDER BY role;
 -- One role.
 SELECT role, holder, term, renewals, seconds FROM roles WHERE role = ?;
 
--- name: hold
+-- name: hold_role
 -- Take a role in a new term.
 INSERT INTO roles VALUES (?1, ?2, 1, 0, ?3)
 ON CONFLICT DO UPDATE SET holder = excluded.holder, term = term + 1, renewals = 0, seconds = excluded.seconds;
 
--- name: keep
+-- name: renew_role
 -- Renew a role in its term.
 UPDATE roles SET renewals = renewals + 1 WHERE role = ?1 AND term = ?2 AND holder <> '';
 
--- name: drop
+-- name: release_roles
 -- Free the roles of one holder, or of all; the term stays.
 UPDATE roles SET holder = '' WHERE ?1 IS NULL OR holder = ?1;
 
@@ -209,12 +207,12 @@ SELECT id, body FROM records WHERE kind = ?1 AND id IN (SELECT value FROM json_e
 
 -- name: find
 -- Records by an index field.
-SELECT DISTINCT r.kind, r.id, r.body FROM record_index i JOIN records r ON r.kind = i.kind AND r.id = i.id
+SELECT DISTINCT r.id, r.body FROM record_index i JOIN records r ON r.kind = i.kind AND r.id = i.id
 WHERE i.kind = ?1 AND i.field = ?2 AND i.value IN (SELECT value FROM json_each(?3)) ORDER BY r.id LIMIT ?4;
 
 -- name: scan
 -- Records by id.
-SELECT kind, id, body FROM records WHERE kind = ? AND id > ? ORDER BY id LIMIT ?;
+SELECT id, body FROM records WHERE kind = ? AND id > ? ORDER BY id LIMIT ?;
 
 -- name: put
 -- One record.
@@ -225,11 +223,11 @@ INSERT INTO records VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.b
 INSERT INTO record_index VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: clear_index
--- Forget the index entries of a record.
+-- Delete the index entries of a record.
 DELETE FROM record_index WHERE kind = ? AND id = ?;
 
 -- name: delete
--- Forget a record.
+-- Delete a record.
 DELETE FROM records WHERE kind = ? AND id = ?;
 
 -- name: name
@@ -245,25 +243,25 @@ SELECT name, number FROM names WHERE name IN (SELECT value FROM json_each(?));
 SELECT number, name FROM names WHERE number IN (SELECT value FROM json_each(?));
 
 -- name: link
--- Say that a child came from a parent.
+-- Record that a child was made from a parent.
 INSERT INTO links VALUES (?, ?) ON CONFLICT DO NOTHING;
 
 -- name: parents
--- What these numbers came from, of a JSON list of kinds or of any.
+-- Parents of these numbers, of a JSON list of kinds or of any.
 SELECT DISTINCT l.parent FROM json_each(?1) j CROSS JOIN links l ON l.child = j.value
 WHERE ?2 IS NULL
     OR EXISTS (SELECT 1 FROM origins o WHERE o.blob = l.parent AND o.kind IN (SELECT value FROM json_each(?2)))
 ORDER BY l.parent;
 
 -- name: children
--- What came from these numbers, of a JSON list of kinds or of any.
+-- Children of these numbers, of a JSON list of kinds or of any.
 SELECT DISTINCT l.child FROM json_each(?1) j CROSS JOIN links l ON l.parent = j.value
 WHERE ?2 IS NULL
     OR EXISTS (SELECT 1 FROM origins o WHERE o.blob = l.child AND o.kind IN (SELECT value FROM json_each(?2)))
 ORDER BY l.child;
 
--- name: originate
--- How a node made a blob; what it said first stands.
+-- name: put_origin
+-- How a node made a blob; the first report stays.
 INSERT INTO origins VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: origins
@@ -274,7 +272,7 @@ FROM json_each(?1) j CROSS JOIN names b ON b.name = j.value CROSS JOIN origins o
     LEFT JOIN names m ON m.number = o.model LEFT JOIN names s ON s.number = o.samples
 ORDER BY o.blob, o.time, o.node;
 
--- name: made
+-- name: list_origins
 -- The newest origins of one kind, of one variant or of all.
 SELECT b.name, o.node, o.kind, o.variant, o.time, o.games, o.job, o.job_kind, o.key, o.seed, o.generation, m.name,
     s.name, o.workload, o.version, o.release, o.settings
@@ -282,7 +280,7 @@ FROM origins o CROSS JOIN names b ON b.number = o.blob
     LEFT JOIN names m ON m.number = o.model LEFT JOIN names s ON s.number = o.samples
 WHERE o.kind = ?1 AND (?2 IS NULL OR o.variant = ?2) ORDER BY o.time DESC, o.blob DESC, o.node DESC LIMIT ?3;
 
--- name: made_named
+-- name: list_origins_named
 -- Origins of one kind whose blobs begin with a text, through the index of names.
 SELECT b.name, o.node, o.kind, o.variant, o.time, o.games, o.job, o.job_kind, o.key, o.seed, o.generation, m.name,
     s.name, o.workload, o.version, o.release, o.settings
@@ -291,29 +289,29 @@ FROM names b CROSS JOIN origins o ON o.blob = b.number
 WHERE b.name >= ?4 AND b.name < ?4 || char(1114111) AND o.kind = ?1 AND (?2 IS NULL OR o.variant = ?2)
 ORDER BY b.name, o.node LIMIT ?3;
 
--- name: makers
--- Every node that ever made anything: one step of the index for each.
+-- name: origin_nodes
+-- Every node with an origin: one step of the index for each.
 WITH RECURSIVE found(node) AS (
     SELECT min(node) FROM origins
     UNION ALL SELECT (SELECT min(node) FROM origins o WHERE o.node > found.node) FROM found WHERE found.node IS NOT NULL
 )
 SELECT node FROM found WHERE node IS NOT NULL LIMIT ?;
 
--- name: makers_of
--- By node, what of one kind went into a JSON list of blobs: each blob once.
+-- name: shares_by_node
+-- By node, the blobs of one kind that went into a JSON list of blobs: each blob once.
 SELECT o.node, count(*), sum(o.games)
 FROM (SELECT DISTINCT l.parent AS blob FROM json_each(?2) j CROSS JOIN names n ON n.name = j.value
         CROSS JOIN links l ON l.child = n.number ORDER BY 1) b
     CROSS JOIN origins o ON o.blob = b.blob
 WHERE o.kind = ?1 GROUP BY o.node ORDER BY o.node;
 
--- name: made_by
--- How much of one kind a node made in a time.
-SELECT count(*), coalesce(sum(games), 0) FROM origins
+-- name: share_of_node
+-- How much of one kind a node made in a period.
+SELECT ?2, count(*), coalesce(sum(games), 0) FROM origins
 WHERE node = ?2 AND kind = ?1 AND time >= ?3 AND time < ?4 AND (?5 IS NULL OR variant = ?5);
 
--- name: made_from
--- What was made directly from a node's blobs of one kind and time, newest first, with how much of them is in it.
+-- name: shares_made_from
+-- Blobs made directly from a node's blobs of one kind and period, newest first, with how much of them is in each.
 SELECT n.name, found.blobs, found.games
 FROM (SELECT l.child, count(*) AS blobs, sum(o.games) AS games FROM origins o CROSS JOIN links l ON l.parent = o.blob
         WHERE o.node = ?2 AND o.kind = ?1 AND o.time >= ?3 AND o.time < ?4 AND (?5 IS NULL OR o.variant = ?5)

@@ -1,6 +1,6 @@
-"""Wake: a datagram that tells the other processes on a store that something was committed.
+"""Wake-ups: a datagram to the other processes on a store after each commit.
 
-It carries nothing and promises nothing: one that is lost costs the wait until the next poll, never an event.
+It is empty and may be lost: then the others find the commit at their next poll, and never miss an event.
 Sockets lie below the machine's folder for temporary files, because their paths must be short.
 """
 
@@ -13,64 +13,63 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-HEARD_AT_ONCE = 64
+_RECEIVED_AT_ONCE = 64
 
 
 class Wake:
-    """One process's ear and voice for one database."""
+    """The socket of one process for one database."""
 
-    def __init__(self, database: str, heard: Callable[[], None]) -> None:
-        self._heard = heard
+    def __init__(self, database: str, on_wake_up: Callable[[], None]) -> None:
+        self._on_wake_up = on_wake_up
         name = hashlib.sha256(os.path.realpath(database).encode()).hexdigest()[:16]
         self._folder = Path(tempfile.gettempdir()) / f"ringrift-{os.getuid()}" / name
         self._own = f"{os.getpid()}-{id(self):x}"
         self._socket: socket.socket | None = None
-        with suppress(OSError):  # no such folder can be made here: then others wake by polling
+        with suppress(OSError):  # without a socket, this process finds commits by polling
             self._open()
 
     def _open(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self._folder.parent.stat().st_uid != os.getuid():
-            return  # somebody else made it: nothing of ours goes in there
-        ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            return  # the folder belongs to another user: put nothing into it
+        own = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
-            ear.bind(str(self._folder / self._own))
+            own.bind(str(self._folder / self._own))
         except OSError:
-            ear.close()
+            own.close()
             raise
-        self._socket = ear
-        asyncio.get_running_loop().add_reader(ear, self._hear)
+        self._socket = own
+        asyncio.get_running_loop().add_reader(own, self._receive)
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         assert self._socket is not None
         with suppress(BlockingIOError):
-            for _ in range(HEARD_AT_ONCE):
+            for _ in range(_RECEIVED_AT_ONCE):
                 self._socket.recv(1)
-        self._heard()
+        self._on_wake_up()
 
-    def tell(self) -> None:
-        """Wake everybody else; whoever is gone is cleared away."""
+    def wake_others(self) -> None:
+        """Wake every other process; sockets of dead ones are deleted."""
         if self._socket is None:
             return
         with suppress(OSError):
             for name in os.listdir(self._folder):
                 if name != self._own:
-                    self._tell(self._socket, self._folder / name)
+                    self._send(self._socket, self._folder / name)
 
-    def _tell(self, voice: socket.socket, path: Path) -> None:
+    def _send(self, own: socket.socket, path: Path) -> None:
         try:
-            voice.sendto(b"!", str(path))
+            own.sendto(b"!", str(path))
         except BlockingIOError:
-            return  # it has not heard the last ones yet, and will look anyway
+            return  # it has unread wake-ups, and will look anyway
         except (ConnectionRefusedError, FileNotFoundError):
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Stop listening."""
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._socket.close()
             (self._folder / self._own).unlink(missing_ok=True)
             self._socket = None
-            with suppress(OSError):  # others are still there
+            with suppress(OSError):  # the folder is not empty
                 self._folder.rmdir()

@@ -1,15 +1,15 @@
-"""The seam to whatever runs a workload's jobs."""
+"""The port to workers: what runs the jobs of a workload."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ringrift.workload.api import JobResult, JobSpec
 
-Report = Callable[["Word"], None]
+ReportProgress = Callable[["Progress"], None]
 
 
-class Word:
-    """One thing a worker says while it works: how far it is, or a checkpoint it has kept."""
+class Progress:
+    """A report of a working worker: the share that is done, metrics, and the last checkpoint."""
 
     __slots__ = ("checkpoint", "done", "metrics")
 
@@ -18,10 +18,10 @@ class Word:
 
 
 class Worker(Protocol):
-    """Somebody who does the jobs of one workload, one at a time."""
+    """Runs the jobs of one workload, one at a time."""
 
-    async def run(self, spec: JobSpec, resume: str | None, report: Report) -> JobResult:
-        """Do one job, at the place in its trace where the caller runs.  Raises JobFailed or ChildDied.
+    async def run(self, spec: JobSpec, resume: str | None, report: ReportProgress) -> JobResult:
+        """Run one job, at the caller's place in its trace.  Raises JobFailed or ChildDied.
 
         Cancelling it kills the worker.
         """

@@ -1,4 +1,4 @@
-"""Workers as child processes: own process group, words over a pipe, no orphan whatever happens to us.
+"""Workers as child processes: jobs go in over stdin, progress and results come back over stdout.
 
     node ── {"run": spec, "resume": blob, "traceparent": …} ──▶ child          (stdin)
     node ◀── {"done": 0.4} · {"result": …} · {"error": …} ── child   (stdout; the workload's own prints go to stderr)
@@ -8,29 +8,25 @@ A child ends when its stdin ends, so it cannot outlive a node that was killed.
 
 import asyncio
 import logging
-import os
-import signal
 import sys
-from collections import deque
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from ringrift.bus import spans, trace
 from ringrift.bus.spans import Span
+from ringrift.child import Child
 from ringrift.kernel.errors import ChildDied, JobFailed
-from ringrift.work.launch.ports import Report, Word
+from ringrift.work.launch.ports import Progress, ReportProgress
 from ringrift.workload.api import JobResult, JobSpec
 
-LINE_BYTES_MAX = 8 * 1024 * 1024
-START_SECONDS_MAX = 60.0
-STDERR_LINES_KEPT = 40
 SPANS_PER_JOB_MAX = 1000
+_LINE_BYTES_MAX = 8 * 1024 * 1024
+_START_SECONDS_MAX = 60.0
 log = logging.getLogger(__name__)
 
 
-class Said(msgspec.Struct):
+class FromChild(msgspec.Struct):
     """One line from a child."""
 
     ready: bool = False
@@ -43,109 +39,70 @@ class Said(msgspec.Struct):
     blob: str | None = None
     memory: int = 0
     spans: tuple[Span, ...] = ()
-    """Of the workload's own code, with the last line of a job: the node keeps them as its own."""
+    """Spans of the workload's own code, with the last line of a job; the node records them as its own."""
     spans_dropped: int = 0
 
 
-class Told(msgspec.Struct, omit_defaults=True):
+class ToChild(msgspec.Struct, omit_defaults=True):
     """One line to a child."""
 
     run: JobSpec | None = None
     resume: str | None = None
     traceparent: str = ""
-    """Where the job stands in its trace, as W3C writes it; its last digit says whether anybody keeps spans."""
+    """Where the job stands in its trace, as W3C writes it; its last digit says whether spans are recorded."""
     stop: bool = False
 
 
-class Process:
+class _WorkerProcess:
     """One child, serving many jobs of one workload, one at a time."""
 
-    def __init__(self, child: asyncio.subprocess.Process) -> None:
+    def __init__(self, child: Child) -> None:
         self._child = child
-        self._decode = msgspec.json.Decoder(Said).decode
-        self._tail: deque[str] = deque(maxlen=STDERR_LINES_KEPT)
-        self._listening = asyncio.get_running_loop().create_task(self._listen())
+        self._decode = msgspec.json.Decoder(FromChild).decode
         self.memory = 0
         self.pid = child.pid
 
-    async def _listen(self) -> None:
-        """Keep the end of what the child prints: it explains a death."""
-        assert self._child.stderr is not None
-        with suppress(ValueError):  # a line longer than the limit: not worth more
-            async for line in self._child.stderr:
-                self._tail.append(line.decode(errors="replace").rstrip()[:500])
-
-    async def hear(self) -> Said:
-        """The next line.  Raises ChildDied with how it ended and its last words."""
-        assert self._child.stdout is not None
+    async def read(self) -> FromChild:
+        """The next message.  Raises ChildDied when the worker has ended, or sent what is no message of ours."""
         try:
-            line = await self._child.stdout.readline()
-            if line:
-                return self._decode(line)
-        except (ValueError, msgspec.DecodeError) as bad:
-            raise ChildDied(f"the worker said something that is not ours: {bad}") from bad
-        code = await self._child.wait()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._listening), 1.0)
-        how = f"signal {-code}" if code < 0 else f"exit {code}"
-        raise ChildDied(f"the worker ended with {how}" + ("".join(f"\n  {line}" for line in list(self._tail)[-8:])))
+            return self._decode(await self._child.read_line())
+        except (ValueError, msgspec.DecodeError) as error:
+            raise ChildDied(f"the worker sent a line that is no message: {error}") from error
 
-    def tell(self, told: Told) -> None:
-        """Send one line; a child that is gone is noticed when it is heard."""
-        assert self._child.stdin is not None
-        with suppress(ConnectionError, RuntimeError):
-            self._child.stdin.write(msgspec.json.encode(told) + b"\n")
+    def _send(self, message: ToChild) -> None:
+        self._child.write_line(msgspec.json.encode(message))
 
-    async def run(self, spec: JobSpec, resume: str | None, report: Report) -> JobResult:
-        self.tell(Told(run=spec, resume=resume, traceparent=trace.traceparent()))
+    async def run(self, spec: JobSpec, resume: str | None, report: ReportProgress) -> JobResult:
+        self._send(ToChild(run=spec, resume=resume, traceparent=trace.traceparent()))
         try:
             while True:
-                said = await self.hear()
-                self.memory = said.memory or self.memory
-                _keep(said)
-                if said.result is not None:
-                    return said.result
-                if said.error is not None:
-                    raise JobFailed(said.error, retry=said.retry, blob=said.blob)
-                report(Word(said.done or 0.0, said.metrics, said.checkpoint))
+                message = await self.read()
+                self.memory = message.memory or self.memory
+                _record_spans(message)
+                if message.result is not None:
+                    return message.result
+                if message.error is not None:
+                    raise JobFailed(message.error, retry=message.retry, blob=message.blob)
+                report(Progress(message.done or 0.0, message.metrics, message.checkpoint))
         except asyncio.CancelledError:
-            self.kill()
+            self._child.kill()
             raise
 
     def ask_to_stop(self) -> None:
-        self.tell(Told(stop=True))
-        self._signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End the whole process group now."""
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
-        """To the whole group: a workload may have started processes of its own."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, number)
+        self._send(ToChild(stop=True))
+        self._child.terminate()
 
     async def end(self, grace_seconds: float) -> None:
-        if self._child.returncode is None and grace_seconds > 0:
-            self._signal(signal.SIGTERM)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._child.wait(), grace_seconds)
-        self.kill()
-        await self._child.wait()
-        assert self._child.stdin is not None
-        self._child.stdin.close()
-        await asyncio.wait((self._listening,), timeout=1.0)
-        self._listening.cancel()
+        await self._child.end(grace_seconds)
 
 
-def _keep(said: Said) -> None:
-    """Keep the spans of a workload, if anybody does."""
-    recorder = spans.recorder()
+def _record_spans(message: FromChild) -> None:
+    recorder = spans.current_recorder()
     if recorder is not None:
-        for span in said.spans:
-            recorder.keep(span)
-    if said.spans_dropped:
-        log.warning("%d spans of one job were dropped: it made too many", said.spans_dropped)
+        for span in message.spans:
+            recorder.record(span)
+    if message.spans_dropped:
+        log.warning("%d spans of one job were dropped: it made too many", message.spans_dropped)
 
 
 class ProcessLaunch:
@@ -154,24 +111,20 @@ class ProcessLaunch:
     def __init__(self, folder: str | Path, executables: dict[str, list[str]]) -> None:
         self._folder, self._executables = folder, executables
 
-    async def start(self, workload: str) -> Process:
+    async def start(self, workload: str) -> _WorkerProcess:
         argv = [sys.executable, "-m", "ringrift.workers.main", "--workload", workload, "--blobs", str(self._folder)]
         if self._executables:
             argv += ["--executables", msgspec.json.encode(self._executables).decode()]
-        pipe = asyncio.subprocess.PIPE
-        child = await asyncio.create_subprocess_exec(
-            *argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, limit=LINE_BYTES_MAX
-        )
-        worker = Process(child)
+        worker = _WorkerProcess(await Child.start("the worker", argv, line_bytes_max=_LINE_BYTES_MAX))
         try:
-            async with asyncio.timeout(START_SECONDS_MAX):
-                said = await worker.hear()
-        except BaseException as wrong:
+            async with asyncio.timeout(_START_SECONDS_MAX):
+                message = await worker.read()
+        except BaseException as error:
             await asyncio.shield(worker.end(0.0))
-            if isinstance(wrong, TimeoutError):
-                raise ChildDied(f"a worker for {workload} was not ready in {START_SECONDS_MAX:g} s") from wrong
+            if isinstance(error, TimeoutError):
+                raise ChildDied(f"a worker for {workload} was not ready in {_START_SECONDS_MAX:g} s") from error
             raise
-        if said.error is not None:
+        if message.error is not None:
             await worker.end(0.0)
-            raise JobFailed(said.error, retry=False)
+            raise JobFailed(message.error, retry=False)
         return worker

@@ -1,0 +1,203 @@
+"""Child processes: spawn, keep the last output, exchange lines over pipes, end the whole process group.
+
+    parent ── lines ──▶ child      (stdin; it ends when the parent does, so a child that reads it cannot outlive us)
+    parent ◀── lines ── child      (stdout: readiness, progress, results; each line is a sign of life)
+               stderr              (kept up to a limit: it explains how the child died)
+
+:class:`Child` serves code on the event loop: daemons that are programs, and workers.  :func:`run_program` serves code
+that may block, inside a worker: the program stays in the worker's process group and ends with it.
+"""
+
+import asyncio
+import os
+import selectors
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.errors import ChildDied, printable
+
+KILL_SECONDS_MAX = 5.0
+"""How long a child that was killed may take to be gone."""
+DRAIN_SECONDS_MAX = 1.0
+"""How long the end of a dead child's output is waited for: a grandchild may keep the pipe open."""
+_LAST_OUTPUT_BYTES_MAX = 4 * 1024
+_LAST_LINES_MAX = 8
+_LINE_CHARACTERS_MAX = 300
+_READ_BYTES = 64 * 1024
+_POLL_SECONDS = 0.1  # how late a wish to stop may reach a program
+_LAST_READS_MAX = 64  # a pipe holds 64 KiB, or 1 MiB where it was enlarged
+
+
+class _LastOutput:
+    """The end of what a process has printed, up to 4 KiB."""
+
+    def __init__(self) -> None:
+        self._data = b""
+
+    def feed(self, data: bytes) -> None:
+        self._data = (self._data + data)[-_LAST_OUTPUT_BYTES_MAX:]
+
+    def text(self) -> str:
+        return self._data.decode(errors="replace").strip()
+
+    def lines(self) -> list[str]:
+        """The last lines, each printable and of limited length."""
+        return [printable(line.rstrip(), _LINE_CHARACTERS_MAX) for line in self.text().splitlines()[-_LAST_LINES_MAX:]]
+
+
+class Child:
+    """One child process in its own process group, used from one event loop.
+
+    *name* is what error messages call it: "the worker", "the program".
+    """
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
+        self.pid = process.pid
+        self._name, self._process = name, process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._input, self._output, self._errors = process.stdin, process.stdout, process.stderr
+        self._last_output = _LastOutput()
+        self._draining = asyncio.get_running_loop().create_task(self._drain(), name=f"stderr:{self.pid}")
+
+    @classmethod
+    async def start(cls, name: str, argv: Sequence[str], *, line_bytes_max: int) -> "Child":
+        """Start *argv*; a line of its output may be *line_bytes_max* long.  Raises OSError if it cannot be started."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, limit=line_bytes_max
+        )
+        return cls(name, process)
+
+    async def _drain(self) -> None:
+        while data := await self._errors.read(_READ_BYTES):
+            self._last_output.feed(data)
+
+    def write_line(self, line: bytes) -> None:
+        """Send one line; that the child is gone shows when the next line is read."""
+        with suppress(ConnectionError, RuntimeError):
+            self._input.write(line + b"\n")
+
+    async def read_line(self) -> bytes:
+        """The next line.  Raises ChildDied with exit and last output at the end, ValueError for a line too long."""
+        if line := await self._next_line():
+            return line
+        code = await self._process.wait()
+        await asyncio.wait((self._draining,), timeout=DRAIN_SECONDS_MAX)
+        reason = f"signal {-code}" if code < 0 else f"exit {code}"
+        raise ChildDied("\n  ".join((f"{self._name} ended with {reason}", *self._last_output.lines())))
+
+    async def _next_line(self) -> bytes:
+        is_too_long = False
+        while True:
+            try:
+                line = await self._output.readuntil()
+            except asyncio.IncompleteReadError as end:
+                line = end.partial
+            except asyncio.LimitOverrunError as overrun:
+                # The rest of it must not be taken for a line of its own.
+                await self._output.read(overrun.consumed)
+                is_too_long = True
+                continue
+            if is_too_long:
+                raise ValueError(f"{self._name} printed a line that is too long")
+            return line
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Every line until the child ends; lines that are too long are left out.  Raises ChildDied at the end."""
+        while True:
+            with suppress(ValueError):
+                yield await self.read_line()
+
+    def terminate(self) -> None:
+        """Ask the whole group to stop."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the whole group: what the child has started must not stay behind."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    async def end(self, grace_seconds: float, *, close_input: bool = False) -> None:
+        """Ask the group to stop, kill it after *grace_seconds*, and leave neither process nor zombie behind.
+
+        With *close_input* the end of its stdin comes together with SIGTERM; otherwise only after its death.
+        """
+        try:
+            if self._process.returncode is None and grace_seconds > 0:
+                self.terminate()
+                if close_input:
+                    self._input.close()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._process.wait(), grace_seconds)
+        finally:
+            self.kill()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), KILL_SECONDS_MAX)
+        self._input.close()
+        await asyncio.wait((self._draining,), timeout=DRAIN_SECONDS_MAX)
+        self._draining.cancel()
+
+
+def run_program(
+    argv: Sequence[str],
+    on_output: Callable[[bytes], None],
+    should_stop: Callable[[], bool],
+    *,
+    stop_seconds_max: float,
+    clock: Clock,
+) -> tuple[int, str]:
+    """Run *argv* to its end and return its exit code and the end of its stderr.  Blocks.
+
+    *on_output* gets its stdout as it comes.  Once *should_stop* holds it gets SIGTERM, and is killed *stop_seconds_max*
+    later; it is killed too when *on_output* raises.  It stays in our process group.  Raises OSError if it cannot be
+    started.
+    """
+    last_output = _LastOutput()
+    pipe = subprocess.PIPE
+    with (
+        subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0) as process,
+        selectors.DefaultSelector() as outputs,
+    ):
+        try:
+            for stream, consume in ((process.stdout, on_output), (process.stderr, last_output.feed)):
+                assert stream is not None
+                os.set_blocking(stream.fileno(), False)
+                outputs.register(stream, selectors.EVENT_READ, consume)
+            deadline = None
+            while process.poll() is None:
+                _read_outputs(process, outputs, _POLL_SECONDS)
+                if deadline is None and should_stop():
+                    process.terminate()
+                    deadline = clock.tick() + stop_seconds_max
+                if deadline is not None and clock.tick() > deadline:
+                    process.kill()
+            # Its last lines may still be in the pipes; a pipe that a grandchild keeps open is not waited for.
+            for _ in range(_LAST_READS_MAX):
+                if not _read_outputs(process, outputs, 0):
+                    break
+        finally:
+            process.kill()  # of no effect on one that has ended; leaving the block waits for it
+    return process.returncode, last_output.text()
+
+
+def _read_outputs(process: subprocess.Popen[bytes], outputs: selectors.BaseSelector, seconds: float) -> bool:
+    """Hand on what the program prints within *seconds*; whether it printed anything."""
+    if not outputs.get_map():
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        return False
+    ready = outputs.select(seconds)
+    for key, _ in ready:
+        if data := os.read(key.fd, _READ_BYTES):
+            key.data(data)
+        else:
+            outputs.unregister(key.fileobj)
+    return bool(ready)

@@ -1,0 +1,147 @@
+"""Command: what a command of ``ringrift`` declares, and the one runner that carries it out."""
+
+import argparse
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import SystemRandom
+from typing import Any
+
+import msgspec
+
+from ringrift.bus.envelopes import EnvelopeFactory
+from ringrift.cli.environment import EffectiveSettings, read_settings
+from ringrift.cluster.roster import Roster
+from ringrift.kernel.clock import Clock, SystemClock
+from ringrift.kernel.errors import SettingsError, Unreachable
+from ringrift.kernel.ids import Ids
+from ringrift.kernel.settings import Settings, StoreSettings
+from ringrift.kernel.value import Value
+from ringrift.store.open import open_store
+from ringrift.store.ports import Store
+
+Parser = argparse.ArgumentParser
+EXIT_FAILED = 1
+
+
+class Output(Value):
+    """The output of a command: *value* with ``--json`` and *text* without, and how it exits."""
+
+    value: Any
+    text: str
+    code: int = 0
+
+
+@dataclass(frozen=True)
+class Context:
+    """The input of a command: its options, the settings in force, the clock, and the store once it is open."""
+
+    options: argparse.Namespace
+    effective: EffectiveSettings
+    clock: Clock
+    opened: Store | None = None
+
+    @property
+    def settings(self) -> Settings:
+        return self.effective.settings
+
+    @property
+    def store(self) -> Store:
+        """The open store; only a *question* may use it."""
+        assert self.opened is not None, "the store is open only while a question is asked"
+        return self.opened
+
+    @property
+    def roster(self) -> Roster:
+        """The nodes of the open store."""
+        return Roster(self.store, self.clock, self.settings.cluster.beat_seconds)
+
+    def ids(self) -> Ids:
+        return Ids(self.clock, SystemRandom())
+
+    def envelopes(self) -> EnvelopeFactory:
+        """Envelopes for events that an operator publishes through this node."""
+        return EnvelopeFactory(self.settings.node.id, self.clock, self.ids())
+
+    def print(self, value: Any, text: str) -> None:
+        """Print one of many outputs: a line of JSON with ``--json``, else *text*."""
+        print(json.dumps(msgspec.to_builtins(value)) if self.options.json else text, flush=True)
+
+
+_Question = Callable[[Context], Awaitable[Output | None]]
+
+
+def by_verb(questions: Mapping[str, _Question]) -> _Question:
+    """The question that the argument *verb* names."""
+    return lambda context: questions[context.options.verb](context)
+
+
+class Command(Value):
+    """A command, declared as ``COMMAND`` in its module, whose first line is its description.
+
+    *prepare* sees the settings alone: it checks options, and if it returns an output, that is the answer.  Otherwise
+    *question* is asked of the store, which must exist.
+    """
+
+    arguments: Callable[[Parser], None] = lambda _: None
+    prepare: Callable[[Context], Output | None] = lambda _: None
+    question: _Question | None = None
+    json_help: str | None = "print JSON"
+    """The help of ``--json``; None: the command has no such option."""
+    endless: bool = False
+    """It may print line by line until Ctrl-C, which is its normal end, with exit code 0."""
+
+
+def run(command: Command, options: argparse.Namespace) -> int:
+    """Carry out *command* and print its output; the exit code.  Raises RingriftError."""
+    effective = read_settings(file=options.settings, overrides=parse_overrides(options.set))
+    context = Context(options, effective, SystemClock())
+    try:
+        output = command.prepare(context)
+        if output is None and command.question is not None:
+            output = asyncio.run(_ask(command.question, context))
+    except KeyboardInterrupt:
+        if command.endless:
+            return 0
+        raise
+    if output is None:
+        return 0
+    text = output.text
+    if command.json_help is not None and options.json:
+        text = json.dumps(msgspec.to_builtins(output.value), indent=None if command.endless else 2)
+    if text:
+        print(text)
+    return output.code
+
+
+async def _ask(question: _Question, context: Context) -> Output | None:
+    async with open_existing(context.settings.store) as store:
+        return await question(replace(context, opened=store))
+
+
+def store_exists(settings: StoreSettings) -> bool:
+    """Whether there is a store."""
+    return Path(settings.path).exists()
+
+
+@asynccontextmanager
+async def open_existing(settings: StoreSettings) -> AsyncIterator[Store]:
+    """The store of *settings*.  Raises Unreachable and creates nothing if there is none."""
+    if not store_exists(settings):
+        raise Unreachable(f'no store at {settings.path}: start one with "ringrift run", or set RINGRIFT_HOME')
+    async with open_store(settings, SystemClock()) as store:
+        yield store
+
+
+def parse_overrides(pairs: Sequence[str]) -> dict[str, object]:
+    """``["work.slots=4"]`` as settings.  Raises SettingsError."""
+    settings: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise SettingsError("--set", pair, "must be KEY=VALUE")
+        settings[key] = value
+    return settings

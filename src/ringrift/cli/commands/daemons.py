@@ -1,0 +1,150 @@
+"""List the daemons of every node with their state and health; start, stop, restart or clear one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ringrift.cli.command import EXIT_FAILED, Command, Context, Output, Parser
+from ringrift.cli.formats import duration, table
+from ringrift.cli.presence import Presence, observe
+from ringrift.cluster import daemon_commands
+from ringrift.cluster.daemon_commands import ACTIONS
+from ringrift.cluster.roster import NodeRecord
+from ringrift.daemons.run_commands import NAME as RUN_COMMANDS
+from ringrift.events import catalog
+from ringrift.events.base import Envelope
+from ringrift.events.daemon import CommandDone, CommandIssued
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.errors import InputError, NodeAway, SupervisionError, UnknownName
+from ringrift.store.follow import PAGE, wait_for
+from ringrift.store.ports import Reads, Store
+from ringrift.supervision.spec import CATEGORIES
+from ringrift.supervision.status import DaemonStatus
+
+_ANSWER_SECONDS_MAX = 10.0
+_HEAD = ("category", "daemon", "state", "health", "since", "runs", "failures", "restarts", "why", "last error")
+_NO_NODE = 'no running node: start one with "ringrift run"'
+_DONE = {"start": "started", "stop": "stopped", "restart": "restarted", "clear": "cleared"}
+
+
+def _arguments(parser: Parser) -> None:
+    text = "default: list; clear: start a failed one again"
+    parser.add_argument("verb", nargs="?", default="list", choices=("list", *ACTIONS), help=text)
+    parser.add_argument("name", nargs="?", help="start, stop, restart, clear: name of the daemon")
+    parser.add_argument("--node", metavar="ID", help="only this node; needed if several nodes have the daemon")
+
+
+def _as_text(presence: Presence, now: float) -> str:
+    parts = [f"node {node.id} ({node.profile})\n{_table(node, now)}" for node in presence.present]
+    if presence.silent:
+        parts.append(f"no heartbeat for {presence.seconds:g} s: {', '.join(node.id for node in presence.silent)}")
+    return "\n\n".join(parts if presence.present else [_NO_NODE, *parts])
+
+
+def _table(node: NodeRecord, now: float) -> str:
+    """The daemons of *node* by category, each category named once."""
+    summary = node.activity.daemons
+    rows, category = [], ""
+    order = {name: place for place, name in enumerate(CATEGORIES)}  # those of a newer version come last
+    by_category = sorted(summary.statuses, key=lambda row: (order.get(row.category, len(order)), row.category))
+    for status in by_category:
+        rows.append(_row(status, "" if status.category == category else status.category, now))
+        category = status.category
+    text = table(_HEAD, rows, "reports no daemons")
+    return f"{text}\n… and {summary.more} more" if summary.more else text
+
+
+def _row(status: DaemonStatus, category: str, now: float) -> tuple[object, ...]:
+    health = status.health
+    since = "—" if health.since is None else f"{duration(now - health.since)} ago"
+    counts = (status.runs, status.failures, status.restarts)
+    texts = (" ".join(text.split()) or "—" for text in (health.reason, status.last_error))
+    return (category, status.name, status.state, health.status.name.lower(), since, *counts, *texts)
+
+
+def _as_tree(presence: Presence) -> Mapping[str, Any]:
+
+    def tree(status: DaemonStatus) -> dict[str, object]:
+        names = ("name", "category", "critical", "state", "runs", "failures", "restarts")
+        health = status.health
+        texts = {"status": health.status.name.lower(), "reason": health.reason, "since": health.since}
+        return {**{name: getattr(status, name) for name in names}, **texts, "error": status.last_error}
+
+    nodes = []
+    for node in presence.present:
+        daemons, more = map(tree, node.activity.daemons.statuses), node.activity.daemons.more
+        nodes.append({"node": node.id, "profile": node.profile, "daemons": list(daemons), "more": more})
+    return {"nodes": nodes, "silent": [node.id for node in presence.silent]}
+
+
+def _node_with(presence: Presence, daemon: str, node: str | None) -> NodeRecord:
+    """The node that a command for *daemon* goes to.
+
+    Raises UnknownName, NodeAway if *node* is not running, InputError if several nodes have the daemon.
+    """
+    nodes = presence.only(node).present
+    if not nodes:
+        raise SupervisionError(_NO_NODE) if node is None else NodeAway(node)
+    summaries = {record.id: record.activity.daemons for record in nodes}
+    candidates = [node for node in nodes if daemon in summaries[node.id].names() or summaries[node.id].more]
+    if not candidates:
+        raise UnknownName("daemon", daemon, {name for summary in summaries.values() for name in summary.names()})
+    if len(candidates) > 1:
+        raise InputError(f"several nodes have daemon {daemon}: add --node {' | '.join(node.id for node in candidates)}")
+    [target] = candidates
+    statuses = {status.name: status for status in target.activity.daemons.statuses}
+    if RUN_COMMANDS not in statuses or statuses[RUN_COMMANDS].state != "running":
+        raise SupervisionError(f"node {target.id} accepts no commands: its daemon {RUN_COMMANDS} is not running")
+    return target
+
+
+async def _wait_done(store: Store, command: Envelope, clock: Clock) -> CommandDone | None:
+    """The result of *command*; None if it was not carried out in time."""
+    position = command.position
+
+    async def result(view: Reads) -> CommandDone | None:
+        nonlocal position
+        for envelope in await view.read(position, PAGE, [CommandDone.name()]):
+            position = envelope.position
+            event = catalog.decode(envelope.name, envelope.body)
+            if isinstance(event, CommandDone) and event.command == command.id:
+                return event
+        return None
+
+    return await wait_for(store, result, clock, _ANSWER_SECONDS_MAX)
+
+
+def _result_text(done: CommandDone | None, name: str, action: str) -> str:
+    if done is None:
+        return (
+            f'asked daemon "{name}" to {action}; it has not {_DONE[action]} after {_ANSWER_SECONDS_MAX:g} s '
+            "(still waiting: ringrift daemons)"
+        )
+    if done.error:
+        return f"daemon {done.daemon} on {done.node} could not {action}: {done.error}"
+    return f"daemon {done.daemon} on {done.node}: {_DONE[action]}"
+
+
+def _prepare(context: Context) -> None:
+    verb, name = context.options.verb, context.options.name
+    if verb != "list" and not name:
+        raise InputError(f"name the daemon:  ringrift daemons {verb} NAME  (ringrift daemons  lists them)")
+
+
+async def _question(context: Context) -> Output:
+    """Exit code 1 if no node runs, or if the command was not carried out."""
+    options, store, clock = context.options, context.store, context.clock
+    presence = await observe(store, clock, context.settings.cluster.beat_seconds)
+    if options.verb == "list":
+        presence = presence.only(options.node)
+        code = 0 if presence.present else EXIT_FAILED
+        return Output(value=_as_tree(presence), text=_as_text(presence, clock.now()), code=code)
+    target = _node_with(presence, options.name, options.node)
+    event = CommandIssued(daemon=options.name, node=target.id, action=options.verb, by=context.settings.node.id)
+    async with store.begin() as tx:
+        command = await daemon_commands.issue(tx, context.envelopes(), event)
+    done = await _wait_done(store, command, clock)
+    code = 0 if done is not None and not done.error else EXIT_FAILED
+    return Output(value=done, text=_result_text(done, options.name, options.verb), code=code)
+
+
+COMMAND = Command(arguments=_arguments, prepare=_prepare, question=_question)

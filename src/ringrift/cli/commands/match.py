@@ -1,0 +1,106 @@
+"""Play a match between two models; the result is stored as evidence and promotes no model."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ringrift.cli.command import EXIT_FAILED, Command, Context, Output, Parser
+from ringrift.cli.follow_jobs import follow
+from ringrift.cli.formats import short
+from ringrift.evaluation import blocks as results
+from ringrift.evaluation.interval import Interval, in_elo, of_score
+from ringrift.events.base import Event
+from ringrift.events.evaluation import BlocksPlayed
+from ringrift.jobs import STAGE, Match, Purpose
+from ringrift.kernel.errors import InputError, InvalidId, UnknownName
+from ringrift.kernel.ids import seed_of
+from ringrift.kernel.value import changed
+from ringrift.kernel.variant import parse
+from ringrift.pipeline.models import resolve
+from ringrift.store.ports import Reads
+from ringrift.work.desk import enqueue
+
+_CONFIDENCE = 0.95
+_BLOCKS_MAX = 10_000
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument("model", help="first digits of a model's hash, or a variant for its champion")
+    parser.add_argument("opponent", help="the same, or a baseline such as uct:200")
+    parser.add_argument("--variant", metavar="NAME", help="the variant, if several have such a model")
+    blocks = "openings, each from every seat (default 32)"
+    parser.add_argument("--blocks", type=int, default=32, metavar="N", help=blocks)
+
+
+@dataclass(frozen=True)
+class _MatchResult:
+    variant: str
+    model: str
+    opponent: str
+    blocks: int
+    score: Interval
+    elo: Interval
+    error: str = ""
+    """Why not all blocks were played."""
+
+
+async def _player(view: Reads, name: str, variant: str | None) -> tuple[str, str | None]:
+    """The model that *name* means with its variant; otherwise *name* must be a baseline."""
+    try:
+        match = await resolve(view, name, variant)
+    except (InvalidId, UnknownName):
+        return name, None
+    return match.model, match.variant
+
+
+async def _jobs_of(view: Reads, options: argparse.Namespace, blocks_per_job: int) -> list[Match]:
+    """The jobs of the match that *options* describe.  Raises InputError, UnknownName."""
+    if not 1 <= options.blocks <= _BLOCKS_MAX:
+        raise InputError(f"--blocks takes 1 … {_BLOCKS_MAX}, not {options.blocks}")
+    model, variant = await _player(view, options.model, options.variant)
+    opponent, opponent_variant = await _player(view, options.opponent, options.variant)
+    if variant is None:
+        raise UnknownName("model", options.model)
+    if opponent_variant not in (None, variant):
+        raise InputError(f"{short(model)} plays {variant}, but {short(opponent)} plays {opponent_variant}")
+    champion, baseline = (opponent, "") if opponent_variant else ("", opponent)
+    seed = seed_of(Purpose.OPERATOR, variant, model, opponent)
+    job = Match(variant=variant, candidate=model, first=0, count=blocks_per_job, seed=seed, priority=STAGE)
+    job = changed(job, purpose=Purpose.OPERATOR, champion=champion, baseline=baseline)
+    starts = range(0, options.blocks, blocks_per_job)
+    return [changed(job, first=start, count=min(blocks_per_job, options.blocks - start)) for start in starts]
+
+
+def _result_of(jobs: Sequence[Match], events: Sequence[Event], error: str = "") -> _MatchResult:
+    first = jobs[0]
+    players = parse(first.variant).players
+    blocks = [block for event in events if isinstance(event, BlocksPlayed) for block in results.from_event(event)]
+    scores, ranked = results.observations(results.merge((), blocks))
+    scale = 2 if ranked else players
+    score = of_score(scores, scale, _CONFIDENCE)
+    pair = (first.variant, first.candidate, first.opponent)
+    return _MatchResult(*pair, len(scores), score, in_elo(score, scale), error)
+
+
+def _as_text(result: _MatchResult) -> str:
+    lines = [f"{result.variant}: {short(result.model)} against {short(result.opponent)}, {result.blocks} blocks"]
+    if result.blocks:
+        score, elo = result.score, result.elo
+        lines.append(f"score {score.value:.3f} ({score.lower:.3f} … {score.upper:.3f})")
+        lines.append(f"Elo {elo.value:+.0f} ({elo.lower:+.0f} … {elo.upper:+.0f}, {_CONFIDENCE:.0%})")
+    return "\n".join([*lines, *([result.error] if result.error else [])])
+
+
+async def _question(context: Context) -> Output:
+    """Exit code 1 if not all blocks were played.  Progress goes to stderr."""
+    async with context.store.begin() as tx:
+        jobs = await _jobs_of(tx, context.options, context.settings.policy.blocks_per_job)
+        newest = await tx.last(None, 1)
+        await enqueue(tx, jobs, context.envelopes(), context.clock.now())
+    followed = await follow(context, jobs, newest[-1].position if newest else 0)
+    later = "; the jobs stay in the queue until a node runs" if followed.pending else ""
+    result = _result_of(jobs, followed.events, followed.error + later)
+    return Output(value=result, text=_as_text(result), code=EXIT_FAILED if result.error else 0)
+
+
+COMMAND = Command(arguments=_arguments, question=_question)

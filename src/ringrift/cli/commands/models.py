@@ -1,0 +1,266 @@
+"""List, show, verify and import models; nominate one for promotion; roll back to an earlier champion."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ringrift.blobs.folder import Folder
+from ringrift.cli.command import EXIT_FAILED, Command, Context, Output, Parser, by_verb
+from ringrift.cli.commands.promotions import DecisionView, elo_gain, evidence_text, view_decision
+from ringrift.cli.follow_jobs import JobsResult, follow
+from ringrift.cli.formats import duration, short, signed, table, timestamp, verdict_line
+from ringrift.cluster.roster import NODES, NodeRecord
+from ringrift.events import model
+from ringrift.kernel.errors import InputError, Unreachable
+from ringrift.pipeline import operator
+from ringrift.pipeline.line import DECISIONS, LINES, Line, Stage
+from ringrift.pipeline.models import MODEL, MODELS, ModelMatch, State, is_imported, resolve
+from ringrift.pipeline.operator import Actor, require_line
+from ringrift.pipeline.records import evidence_of
+from ringrift.store.ports import Reads
+from ringrift.sync import ledger
+
+MODEL_BYTES_MAX = 512 * 1024 * 1024
+_IMPORTED = "imported"
+_ORIGINS_MAX = 10_000
+
+
+def _arguments(parser: Parser) -> None:
+    verbs = "verify: check the weights; promote: nominate as a candidate; rollback: restore a champion; import: a file"
+    parser.add_argument("verb", choices=tuple(_VERBS), help=verbs)
+    target = "show, verify, promote: first digits of a model's hash, or a variant for its champion"
+    parser.add_argument("name", nargs="?", help=f"{target}; rollback: the variant; import: the file")
+    parser.add_argument("--variant", metavar="NAME", help="list: only this variant; promote, import: for this variant")
+    parser.add_argument("--to", metavar="MODEL", help="rollback: an earlier champion (default: the one before)")
+    parser.add_argument("--reason", default="by hand", help="rollback: reason for the log")
+
+
+@dataclass(frozen=True)
+class _ModelRow:
+    variant: str
+    model: str | None
+    """None while it is being trained: it has no weights yet."""
+    generation: int | None
+    state: str
+    since: float
+    elo: float | None = None
+    """Elo over the champion that it was tested against, by its blocks."""
+    blocks: int = 0
+
+
+@dataclass(frozen=True)
+class _ModelFile:
+    """Where a copy of a model lies."""
+
+    node: str
+    path: str
+
+
+@dataclass(frozen=True)
+class _ModelView:
+    """One model with its history, the decisions about it and its files."""
+
+    variant: str
+    model: str
+    generation: int | None
+    state: str
+    champion: bool
+    steps: tuple[tuple[str, float], ...] = ()
+    decisions: tuple[DecisionView, ...] = ()
+    files: tuple[_ModelFile, ...] = ()
+
+
+async def _models_of(view: Reads, line: Line) -> list[_ModelRow]:
+    variant, rows = line.variant, []
+    decisions = await DECISIONS.all(view, "variant", variant)
+    tests = {decision.model: decision for decision in decisions if decision.kind == "promotion"}
+    models = {record.model: record for record in await MODELS.all(view, "variant", variant)}
+    for blob, record in models.items():
+        test = tests.get(blob)
+        gain = None if test is None else elo_gain(test, line.players)
+        blocks = test.evidence.blocks if test and test.evidence else 0
+        rows.append(_ModelRow(variant, blob, record.generation, record.state, record.since, gain, blocks))
+    origins = await view.list_origins(MODEL, _ORIGINS_MAX, variant=variant)
+    for blob, time in {origin.blob: origin.time for origin in origins if is_imported(origin)}.items():
+        if blob not in models:
+            rows.append(_ModelRow(variant, blob, None, _IMPORTED, time))
+    if line.stage in (Stage.STARTING, Stage.TRAINING):
+        rows.append(_ModelRow(variant, None, line.generation + 1, State.TRAINING, line.since))
+    return rows
+
+
+async def _view_model(view: Reads, match: ModelMatch) -> _ModelView:
+    """The model *match* with everything that the store has about it."""
+    line = await require_line(view, match.variant)
+    decisions = await DECISIONS.all(view, "variant", match.variant)
+    own = [decision for decision in decisions if match.model in (decision.model, decision.previous)]
+    nodes, record = await NODES.get_many(view, sorted(await ledger.holders(view, match.model))), match.record
+    paths = {id: str(Folder(Path(node.address)).path(match.model)) for id, node in nodes.items()}
+    files = tuple(_ModelFile(id, path) for id, path in paths.items())
+    views = tuple([view_decision(item, await evidence_of(view, item), line.players) for item in own])
+    generation, steps = (record.generation, record.steps) if record else (None, ())
+    champion = line.champion == match.model
+    state = record.state if record else _IMPORTED if match.imported else "trained"
+    return _ModelView(match.variant, match.model, generation, state, champion, steps, views, files)
+
+
+def _models_text(rows: Sequence[_ModelRow], now: float) -> str:
+    cells = []
+    for row in rows:
+        generation, since = "—" if row.generation is None else row.generation, f"{duration(now - row.since)} ago"
+        evidence = (signed(row.elo), row.blocks or "—")
+        cells.append((row.variant, generation, row.state, since, short(row.model), *evidence))
+    head = ("variant", "generation", "state", "since", "model", "Elo", "blocks")
+    return table(head, cells, "no models yet")
+
+
+def _model_text(model: _ModelView) -> str:
+    generation = "" if model.generation is None else f", generation {model.generation}"
+    lines = [f"model {model.model}", f"  {model.variant}{generation}, {model.state}"]
+    if model.steps:
+        lines.append("history  " + ", ".join(f"{state} {timestamp(since)}" for state, since in model.steps))
+    lines += [line for decision in model.decisions for line in _decision_text(decision, model.model)]
+    lines += [f"file  {file.node}: {file.path}" for file in model.files] or ["file  no copy is recorded"]
+    return "\n".join(lines)
+
+
+def _decision_text(view: DecisionView, model: str) -> list[str]:
+    decision = view.decision
+    outcome = "promoted" if decision.promoted else "rejected"
+    if decision.kind == "rollback":
+        outcome = "restored" if decision.model == model else "rolled back"
+    elif decision.model != model:
+        outcome = f"{'replaced by' if decision.promoted else 'defended against'} {short(decision.model)}"
+    lines = [f"{timestamp(decision.time)}  {outcome}: {decision.reason}"]
+    if decision.model == model and decision.previous is not None:
+        lines.append(f"  champion before: {decision.previous}")
+    return [*lines, *(f"  {text}" for text in evidence_text(view))]
+
+
+async def _list(context: Context) -> Output:
+    variant = context.options.variant
+    async with context.store.read() as view:
+        lines = await LINES.all(view) if variant is None else [await require_line(view, variant)]
+        rows = [row for line in lines for row in await _models_of(view, line)]
+    return Output(value=rows, text=_models_text(rows, context.clock.now()))
+
+
+async def _show(context: Context) -> Output:
+    async with context.store.read() as view:
+        model_view = await _view_model(view, await resolve(view, context.options.name, context.options.variant))
+    return Output(value=model_view, text=_model_text(model_view))
+
+
+async def _rollback(context: Context) -> Output:
+    options, policy, actor = context.options, context.settings.policy, _actor(context)
+    async with context.store.begin() as tx:
+        step = await operator.roll_back(tx, options.name, options.to, options.reason, policy=policy, actor=actor)
+    [event] = [event for event in step.events if isinstance(event, model.RolledBack)]
+    rejected = [change.model for change in step.models if change.state == "rejected"]
+    target = f"{short(event.to)} of generation {event.generation}"
+    text = f"{event.variant}: rolled back from {short(event.model)} to {target}; every node gets it now"
+    if rejected:
+        text += f"\ncandidate {short(rejected[0])} is rejected: it was tested against the champion that is gone"
+    return Output(value={"rolled_back": event, "rejected": rejected}, text=text)
+
+
+async def _promote(context: Context) -> Output:
+    """Nominate a model as a candidate; only the gate promotes."""
+    async with context.store.begin() as tx:
+        match = await resolve(tx, context.options.name, context.options.variant)
+        verdict, step = await operator.nominate(tx, match, policy=context.settings.policy, actor=_actor(context))
+    value = {"model": match.model, "verdict": verdict}
+    if step is None:
+        text = f"{match.variant}: {verdict_line(verdict, context.clock.now(), 'refused')}"
+        return Output(value=value, text=text, code=EXIT_FAILED)
+    text = (
+        f"{short(match.model)} is now a candidate of {match.variant}: it is copied and verified, then the gate decides "
+        f"by a match against champion {short(step.line.champion)} (progress: ringrift why {match.variant})"
+    )
+    return Output(value=value, text=text)
+
+
+async def _verify(context: Context) -> Output:
+    async with context.store.begin() as tx:
+        match = await resolve(tx, context.options.name, context.options.variant)
+        pending = await operator.verify_model(tx, match, actor=_actor(context))
+    result, title = await follow(context, [pending.job], pending.after), f"{short(match.model)} of {match.variant}"
+    if not result.events:
+        return _not_done(title, result, match.model)
+    [event] = result.events
+    assert isinstance(event, model.Verified)
+    value = {"model": match.model, "sound": True, "node": event.node}
+    return Output(value=value, text=f"{title} is sound: verified on {event.node}")
+
+
+async def _import(context: Context) -> Output:
+    """Make a model of a file; the same file again is the same model."""
+    options = context.options
+    if options.variant is None:
+        raise InputError("name the variant:  ringrift models import FILE --variant NAME")
+    content = read_model(Path(options.name))
+    node = _local_node(await context.roster.present(), context.settings.node.id)
+    file = Folder(node.address).put(content)
+    async with context.store.begin() as tx:
+        existing = await operator.imported_from(tx, options.variant, file)
+        if existing is not None:
+            return _imported(context, existing, file, again=True)
+        await tx.put([ledger.holding(file, node.id)])
+        pending = await operator.import_model(tx, options.variant, file, actor=_actor(context))
+    result = await follow(context, [pending.job], pending.after)
+    if not result.events:
+        return _not_done(options.name, result, None)
+    [event] = result.events
+    assert isinstance(event, model.Imported)
+    return _imported(context, event.model, file, again=False)
+
+
+def _imported(context: Context, blob: str, file: str, *, again: bool) -> Output:
+    state = "was imported before" if again else "is imported and sound"
+    text = (
+        f"{context.options.name} {state}: it is model {blob} of {context.options.variant}\n"
+        f"only a match can make it champion:  ringrift models promote {short(blob)}"
+    )
+    return Output(value={"model": blob, "file": file, "again": again}, text=text)
+
+
+def _actor(context: Context) -> Actor:
+    return Actor(envelopes=context.envelopes(), now=context.clock.now())
+
+
+def read_model(path: Path) -> bytes:
+    """The content of the file *path*.  Raises InputError unless it is a file of a size that a model can have."""
+    try:
+        if not path.is_file():
+            raise InputError(f"file not found: {path}")
+        if not 0 < path.stat().st_size <= MODEL_BYTES_MAX:
+            raise InputError(f"{path} has {path.stat().st_size} bytes; a model has 1 … {MODEL_BYTES_MAX}")
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _local_node(nodes: Sequence[NodeRecord], own: str) -> NodeRecord:
+    """A running node with its blobs on this machine, where others get them: *own* if it is one.  Raises Unreachable."""
+    local = [node for node in nodes if Path(node.address).is_dir()]
+    if not local:
+        raise Unreachable('no running node on this machine can do this; start one with "ringrift run"')
+    return min(local, key=lambda node: (node.id != own, node.id))
+
+
+def _not_done(title: str, result: JobsResult, blob: str | None) -> Output:
+    later = "; the job stays in the queue until a node runs" if result.pending else ""
+    value = {"model": blob, "error": result.error, "pending": result.pending}
+    return Output(value=value, text=f"{title}: {result.error}{later}", code=EXIT_FAILED)
+
+
+def _prepare(context: Context) -> None:
+    options = context.options
+    if options.verb != "list" and not options.name:
+        target = {"rollback": "VARIANT", "import": "FILE --variant NAME"}.get(options.verb, "MODEL")
+        raise InputError(f"argument missing:  ringrift models {options.verb} {target}")
+
+
+# Exit code 1 if a gate or a check refuses, or if no node did the job.
+_VERBS = {verb.__name__[1:]: verb for verb in (_list, _show, _verify, _promote, _rollback, _import)}
+COMMAND = Command(arguments=_arguments, prepare=_prepare, question=by_verb(_VERBS))

@@ -1,0 +1,239 @@
+"""Run the loop on this machine with live progress, then prove and report what it learnt."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Any, TypeVar
+
+from ringrift import jobs
+from ringrift.cli import html_report, report
+from ringrift.cli.command import Command, Context, Output, Parser, parse_overrides
+from ringrift.cli.live import Live
+from ringrift.cli.logs import start_logs
+from ringrift.cli.report import Report
+from ringrift.cli.run_plan import Plan, RunSession, make_plan, save_session
+from ringrift.events import catalog
+from ringrift.events.evaluation import BlocksPlayed
+from ringrift.events.pipeline import Opened
+from ringrift.harness import Cluster
+from ringrift.jobs import JobFilter, Purpose
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.errors import SettingsError
+from ringrift.kernel.value import changed
+from ringrift.pipeline import proof
+from ringrift.pipeline.line import DECISIONS, LINES, Stage
+from ringrift.pipeline.proof import Claim, Finding
+from ringrift.store.follow import wait_for
+from ringrift.store.ports import JobRow, Reads, Store
+from ringrift.supervision.spec import COORDINATES
+from ringrift.work.desk import cancel, select
+
+_POLL_SECONDS = 0.2
+_FOREVER_SECONDS = 10.0 * 365 * 86_400
+_EXIT_NOT_PROVEN = 3
+_PROOF_POLL_SECONDS = 0.5
+_EVENTS_MAX = 10_000
+_PROOFS = JobFilter(purpose=Purpose.PROOF)
+_ENQUEUING = ("fill", "pipeline", "trust")
+"""Daemons that enqueue jobs.  They read the log, so the next run goes on where they stopped."""
+
+T = TypeVar("T")
+
+
+def _arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    minutes = "run for M minutes, then prove and report; 0: no limit, no proof (default: the workload's, reversi: 10)"
+    iterations = "stop after N promotions of each variant; 0: no limit (default: 0 with a time limit, else 3)"
+    add("--minutes", type=float, metavar="M", help=minutes)
+    add("--iterations", type=int, metavar="N", help=iterations)
+    add("--variants", metavar="A,B", help="variants to train (default: those of the settings)")
+    add("--seed", type=int, metavar="N", help="random seed (default: a new one; a store keeps its seed)")
+    add("--nodes", type=int, metavar="N", help="nodes of the local cluster (default: the workload's)")
+    add("--plain", action="store_true", help="print lines instead of a live table")
+    add("--report", metavar="FILE", help="JSON report, with an HTML page beside it (default: in RINGRIFT_HOME)")
+
+
+async def _cancel_proof(store: Store) -> None:
+    """Cancel matches of a proof that was cut short: their model may not be champion any more."""
+    async with store.begin() as tx:
+        await cancel(tx, _PROOFS)
+
+
+async def _stop_new_work(cluster: Cluster) -> None:
+    """Enqueue no more jobs: running jobs come to their end, and no line moves until the next run."""
+    for node in cluster.nodes:
+        if node.record.profile in COORDINATES:
+            for name in _ENQUEUING:
+                await node.supervisor.stop(name)
+
+
+async def _claims_of(store: Store, plan: Plan) -> tuple[Claim, ...]:
+    claims, policy, baselines = list[Claim](), plan.settings.policy, plan.chosen.preset().baselines
+    async with store.read() as view:
+        for variant in policy.variants:
+            line, decisions = await LINES.get(view, variant), await DECISIONS.all(view, "variant", variant)
+            claims += proof.claims(variant, line, decisions, policy, baselines.get(variant, ()))
+    return tuple(claims)
+
+
+def _explained(finding: Finding, dead: Sequence[JobRow]) -> Finding:
+    """*finding* with the error of a match that was given up, if that is why it has too few games."""
+    pair = JobFilter(variant=finding.variant, candidate=finding.model, opponent=finding.opponent)
+    errors = [row.error for row in dead if pair.matches(jobs.decode(row.kind, row.body))]
+    if finding.met or not errors or finding.n >= proof.GAMES_MIN:
+        return finding
+    return changed(finding, why=f"{finding.why}; a match was given up: {errors[-1]}")
+
+
+async def _played(view: Reads, start: int) -> list[BlocksPlayed]:
+    rows = await view.read(start, _EVENTS_MAX, (BlocksPlayed.name(),))
+    return [event for row in rows if isinstance(event := catalog.decode(row.name, row.body), BlocksPlayed)]
+
+
+def _stop_on_signal(stop: "asyncio.Future[int]") -> None:
+    """First signal: stop in good order.  Second: stop now; children end with us, and the next start recovers."""
+
+    def stopped(number: int) -> None:
+        if stop.done():
+            os._exit(128 + number)
+        stop.set_result(128 + number)
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped, number)
+
+
+class _Run:
+    """One run on an open cluster: the loop, then the proof, each until it ends, a signal comes or something breaks."""
+
+    def __init__(self, plan: Plan, live: Live, clock: Clock, cluster: Cluster) -> None:
+        self._plan, self._live, self._clock, self._cluster = plan, live, clock, cluster
+        self.began = clock.tick()
+        self.stop: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        _stop_on_signal(self.stop)
+
+    async def run(self) -> tuple[Finding, ...]:
+        """Open the lines and run until time is up and the proof is played; the findings.  Raises Unreachable."""
+        plan, cluster = self._plan, self._cluster
+        start = cluster.store.position
+        opened = [Opened(variant=name, workload=plan.chosen.name) for name in plan.settings.policy.variants]
+        await cluster.nodes[0].router.publish_many(opened, source="run")
+        following = self._live.follow(cluster, start, plan.times.loop_seconds)
+        self._view = asyncio.get_running_loop().create_task(following)
+        try:
+            await self._until(self._loop())
+            return () if self.stop.done() else await self._prove() or ()
+        finally:
+            self._view.cancel()
+            await asyncio.gather(self._view, return_exceptions=True)
+
+    async def _until(self, end: Coroutine[Any, Any, T]) -> T | None:
+        """The result of *end*; None after a signal.  Raises Unreachable and whatever breaks a node or the view."""
+        ending = asyncio.get_running_loop().create_task(end)
+        broken = [node.supervisor.broken for node in self._cluster.nodes]
+        try:
+            ends: list[asyncio.Future[Any]] = [self.stop, ending, self._view, *broken]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for failed in (*broken, self._view):
+                if failed.done():
+                    failed.result()
+            return None if self.stop.done() else await ending
+        finally:
+            ending.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
+
+    async def _prove(self) -> tuple[Finding, ...] | None:
+        """The findings of a timed run; None if it has no time limit, or if it was stopped meanwhile."""
+        plan, store = self._plan, self._cluster.store
+        if plan.times.all_seconds is None:
+            return None
+        await _stop_new_work(self._cluster)
+        claims = await _claims_of(store, plan)
+        self._live.prove(claims)
+        try:
+            return await self._until(self._play_proof(claims, self.began + plan.times.all_seconds))
+        finally:
+            await _cancel_proof(store)
+
+    async def _play_proof(self, claims: Sequence[Claim], until: float) -> tuple[Finding, ...]:
+        """Play the matches for *claims* and judge them, at the latest at tick *until* by what was played by then."""
+        start, store = self._cluster.store.position, self._cluster.store
+        await self._cluster.nodes[0].desk.enqueue(proof.jobs_for(claims, self._plan.settings.policy.seed))
+
+        async def finished(view: Reads) -> bool | None:
+            self._live.proven(proof.progress(claims, await _played(view, start)))
+            return None if await select(view, _PROOFS) else True
+
+        seconds = until - self._clock.tick()
+        await wait_for(store, finished, self._clock, seconds, poll_seconds=_PROOF_POLL_SECONDS)
+        async with store.read() as view:
+            events, dead = await _played(view, start), await select(view, _PROOFS, ("dead",))
+        return tuple(_explained(proof.judge(claim, events), dead) for claim in claims)
+
+    async def _loop(self) -> None:
+        """Wait until time is up or every line has its promotions; a line at rest is woken by its event first."""
+        policy, seconds = self._plan.settings.policy, self._plan.times.loop_seconds
+        goal, limit = policy.iterations_max, _FOREVER_SECONDS if seconds is None else seconds
+        if goal is None:
+            await asyncio.sleep(limit)
+            return
+
+        async def everyone_rests(view: Reads) -> bool | None:
+            lines = await LINES.all(view)
+            resting = {line.variant for line in lines if line.stage is Stage.RESTING and line.iteration >= goal}
+            return True if resting >= set(policy.variants) else None
+
+        await wait_for(self._cluster.store, everyone_rests, self._clock, limit, poll_seconds=_POLL_SECONDS)
+
+
+async def _run(plan: Plan, live: Live, clock: Clock) -> tuple[int, Report]:
+    """Run *plan*; the exit code and the report.  Raises Unreachable."""
+    rng, begun = Random(SystemRandom().getrandbits(64)), clock.now()
+    seed, spent = plan.settings.policy.seed, plan.spent_seconds
+    async with Cluster.open(plan.settings, plan.nodes, clock, rng) as cluster:
+        await _cancel_proof(cluster.store)
+        if plan.has_session:
+            await save_session(cluster.store, RunSession(seed=seed, spent_seconds=spent))
+        current = _Run(plan, live, clock, cluster)
+        findings = await current.run()
+        stopped = current.stop.done()
+        if plan.has_session:
+            spent = spent + clock.tick() - current.began if stopped else 0.0
+            await save_session(cluster.store, RunSession(seed=seed, spent_seconds=spent))
+        about = report.about(plan.settings, plan.chosen.requirements(), begun, clock.now())
+        result = await report.gather(cluster.store, about, findings)
+    if stopped:
+        return current.stop.result(), result
+    return _EXIT_NOT_PROVEN if any(not finding.met for finding in findings) else 0, result
+
+
+def _prepare(context: Context) -> Output:
+    """Exit code 0 if every claim is proven, 3 if one is not, 130 or 143 after a signal."""
+    options, clock = context.options, context.clock
+    plan = make_plan(options, parse_overrides(options.set))
+    settings, home = plan.settings, plan.effective.home
+    path = Path(options.report or Path(home) / "report.json")
+    if options.report and not path.parent.is_dir():
+        raise SettingsError("--report", options.report, "its folder does not exist")
+    log = start_logs(home, settings.sweep, debug=plan.effective.debug, trace=settings.trace.debug)
+    live = Live(sys.stdout, settings.policy, clock, table=sys.stdout.isatty() and not options.plain)
+    if plan.chosen.note:
+        live.line(plan.chosen.note)
+    seconds = plan.times.loop_seconds
+    limit = "" if seconds is None else f", {seconds / 60:.1f} minutes, then the proof"
+    live.line(f"{len(plan.nodes)} nodes, workload {settings.work.workload}, store {settings.store.path}, log {log}")
+    live.line(f"seed {settings.policy.seed}, variants {', '.join(settings.policy.variants)}{limit}")
+    code, result = asyncio.run(_run(plan, live, clock))
+    path.write_text(report.as_json(result))
+    page = path.with_suffix(".html")
+    page.write_text(html_report.as_page(result))
+    stopped = "" if code in (0, _EXIT_NOT_PROVEN) else '   (stopped early; "ringrift run" goes on)'
+    text = f"\n{report.as_text(result)}\n\nreport: {page} (data: {path}){stopped}"
+    return Output(value=None, text=text, code=code)
+
+
+COMMAND = Command(arguments=_arguments, prepare=_prepare, json_help=None)

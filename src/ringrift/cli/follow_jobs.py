@@ -1,0 +1,82 @@
+"""Follow jobs that an operator enqueued until they are done or given up, or until no running node can do them."""
+
+import sys
+from collections.abc import Callable, Sequence
+
+from ringrift.cli.command import Context
+from ringrift.cluster.roster import Roster
+from ringrift.events import catalog, evaluation, model, work
+from ringrift.events.base import Event, Unknown
+from ringrift.jobs import Job
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.value import Value
+from ringrift.store.follow import PAGE
+from ringrift.store.ports import JobRow, Store
+from ringrift.work.limits import KINDS, READY_HARD
+
+_WAIT_SECONDS_MAX = 900.0
+_POLL_SECONDS = 0.2
+_RESULTS = (model.Verified, model.Imported, evaluation.BlocksPlayed, work.Buried)
+
+
+class JobsResult(Value):
+    """The results of jobs, or why some have none."""
+
+    events: tuple[Event, ...] = ()
+    error: str = ""
+    """Error of a job that was given up, or why the wait ended."""
+    pending: bool = False
+    """Whether jobs without a result stay in the queue."""
+
+
+async def follow(context: Context, jobs: Sequence[Job], after: int) -> JobsResult:
+    """Follow *jobs*, with their progress on stderr."""
+
+    def report(text: str) -> None:
+        print(f"{jobs[0].kind()} {jobs[0].variant}: {text}", file=sys.stderr)
+
+    return await follow_jobs(context.store, context.roster, jobs, after, context.clock, report)
+
+
+async def follow_jobs(
+    store: Store, roster: Roster, jobs: Sequence[Job], after: int, clock: Clock, report: Callable[[str], None]
+) -> JobsResult:
+    """Wait until each of *jobs*, enqueued at position *after* or later, has ended; *report* gets the progress."""
+    waiting, results, before = {job.key: job for job in jobs}, list[Event](), ""
+    kind, names, position = jobs[0].kind(), [event.name() for event in _RESULTS], after
+    end, error = clock.tick() + _WAIT_SECONDS_MAX, f"not done after {_WAIT_SECONDS_MAX:g} s"
+    while clock.tick() < end:
+        async with store.read() as view:
+            envelopes = await view.read(position, PAGE, names)
+            rows = await view.jobs(("ready", "claimed"), READY_HARD, variant=jobs[0].variant)
+        for envelope in envelopes:
+            position, event = envelope.position, catalog.decode(envelope.name, envelope.body)
+            if isinstance(event, work.Buried) and event.key in waiting:
+                return JobsResult(events=tuple(results), error=event.error)
+            if isinstance(event, Unknown):
+                continue
+            for key in [key for key, job in waiting.items() if job.is_ended_by(event)]:
+                del waiting[key]
+                results.append(event)
+        if not waiting:
+            return JobsResult(events=tuple(results))
+        progress = _progress(len(jobs), [row for row in rows if row.key in waiting])
+        if progress != before:
+            report(progress)
+            before = progress
+        if not any(kind in KINDS[node.profile] for node in await roster.present()):
+            error = f'no running node can do {kind} jobs; start one with "ringrift run"'
+            break
+        await store.wait(store.position, _POLL_SECONDS)
+    return JobsResult(events=tuple(results), pending=True, error=error)
+
+
+def _progress(count: int, rows: Sequence[JobRow]) -> str:
+    """The state of *count* jobs, of which *rows* have not ended."""
+    claimed = [row for row in rows if row.state == "claimed"]
+    if count > 1:
+        return f"{count - len(rows)} of {count} done, {len(claimed)} running"
+    if claimed:
+        return f"running on {claimed[0].holder}"
+    attempts = f", tried {rows[0].attempts} times: {rows[0].error}" if rows and rows[0].attempts else ""
+    return f"waits for a node{attempts}"

@@ -1,0 +1,246 @@
+"""Run plan: everything that is decided before a run begins: its workload, nodes, settings, seed and times."""
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import SystemRandom
+
+from ringrift.cli.command import open_existing, store_exists
+from ringrift.cli.environment import EffectiveSettings, read_settings
+from ringrift.harness import Member
+from ringrift.kernel.errors import ChildDied, SettingsError, require_range
+from ringrift.kernel.settings import NodeSettings, Settings, StoreSettings
+from ringrift.kernel.value import Value, changed
+from ringrift.pipeline.line import LINES, Line, Stage
+from ringrift.store.ports import Store
+from ringrift.store.records import Records
+from ringrift.workload.api import HasMeasuredParams, HasRequirements, Preset, Workload, missing_requirements, preset_of
+from ringrift.workload.registry import Registry
+
+_FAKE = "fake"
+_NODES_MAX = 64
+_ITERATIONS = 3
+"""Promotions for each variant where a run has no time limit."""
+_MEASURE_SECONDS_MAX = 120.0
+_ID = "run"
+_SEED_BITS = 31  # short enough to be typed again
+_MINUTES_MAX = 7 * 24 * 60.0
+_RESERVE_SHARE, _RESERVE_SECONDS_MAX = 0.1, 60.0
+"""The part of a run's minutes for its proof, which takes 60 to 100 seconds of one core."""
+_LATE_SECONDS_MAX = 120.0
+"""How much later than its minutes a run may end, proof included: the reserve of a slow machine."""
+_LOOP_SECONDS_MIN = 1.0
+
+
+@dataclass(frozen=True)
+class _ChosenWorkload:
+    """The workload of a run, and a *note* for people on why it is this one."""
+
+    workload: Workload
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.workload.name
+
+    def preset(self, nodes: int | None = None) -> Preset:
+        """Its preset for a local cluster of *nodes* that share the cores of this machine."""
+        return preset_of(self.workload, cores=cores(), nodes=nodes)
+
+    def settings(self, nodes: int | None = None) -> dict[str, object]:
+        """The settings of its preset, and that it is the workload."""
+        return {"work.workload": self.name, **self.preset(nodes).settings}
+
+    def requirements(self) -> Sequence[str]:
+        return self.workload.requirements if isinstance(self.workload, HasRequirements) else ()
+
+
+def choose_workload(
+    effective: EffectiveSettings, lines: Sequence[Line], registry: Registry | None = None
+) -> _ChosenWorkload:
+    """The workload of the settings, else that of the store's *lines*, else the first installed one that can run here.
+
+    Raises UnknownName for a workload that is not installed.
+    """
+    work = effective.settings.work
+    registry = registry or Registry.load(work.executables)
+    if "work.workload" in effective.origins:
+        return _ChosenWorkload(registry.get(work.workload))
+    installed = (name for name in registry.names() if name != _FAKE and name not in work.executables)
+    default = registry.get(next(installed, _FAKE))
+    missing = missing_requirements(default)
+    best = _FAKE if missing else default.name
+    if lines and lines[0].workload != best:
+        before = lines[0].workload
+        note = f"this store was begun with {before}; set RINGRIFT_HOME for a new one"
+        return _ChosenWorkload(registry.get(before), note)
+    if not missing:
+        return _ChosenWorkload(default)
+    install = default.install_command if isinstance(default, HasRequirements) else "see its documentation"
+    note = f"{', '.join(missing)} not installed: workload {_FAKE} runs instead and learns nothing; install: {install}"
+    return _ChosenWorkload(registry.get(_FAKE), note)
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _with_measured_params(settings: Settings, workload: Workload) -> Settings:
+    """*settings* with the job parameters that suit this machine best; parameters that are set stay.
+
+    They are measured once for the whole run, so that the same job makes the same blob on every node, and in a child,
+    because this process never loads what a workload needs.  Raises ChildDied.
+    """
+    if not isinstance(workload, HasMeasuredParams):
+        return settings
+    command = [sys.executable, "-m", "ringrift.workload.measure", workload.name]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_MEASURE_SECONDS_MAX)
+    except subprocess.TimeoutExpired as error:
+        raise ChildDied(f"measuring {workload.name} took longer than {_MEASURE_SECONDS_MAX:g} s") from error
+    if ended.returncode:
+        raise ChildDied(f"{workload.name} cannot run here: {ended.stderr.strip()[-500:]}")
+    params = {**json.loads(ended.stdout), **settings.work.params}
+    return changed(settings, work=changed(settings.work, params=params))
+
+
+class RunSession(Value):
+    """The state that a run leaves to the next one on the same store."""
+
+    seed: int
+    spent_seconds: float = 0.0
+    """Seconds of its minutes, if it was cut short: the next run has the rest."""
+
+
+_SESSIONS = Records("session", RunSession)
+
+
+class _Previous(Value):
+    """The state of a store before a run begins."""
+
+    lines: tuple[Line, ...] = ()
+    session: RunSession | None = None
+
+
+class _RunTimes(Value):
+    """How long a run lasts: its loop, and all of it with the proof.  None: until it is stopped."""
+
+    loop_seconds: float | None = None
+    all_seconds: float | None = None
+
+
+async def read_previous(settings: StoreSettings) -> _Previous:
+    """The state of the store of *settings*; empty if there is none."""
+    if not store_exists(settings):
+        return _Previous()
+    async with open_existing(settings) as store, store.read() as view:
+        return _Previous(lines=tuple(await LINES.all(view)), session=await _SESSIONS.get(view, _ID))
+
+
+async def save_session(store: Store, session: RunSession) -> None:
+    """Leave *session* to the next run."""
+    async with store.begin() as tx:
+        await _SESSIONS.put_at(tx, {_ID: session})
+
+
+def _choose_seed(option: int | None, effective: EffectiveSettings, previous: _Previous, *, timed: bool) -> int:
+    """The seed of a run: that of the store, else the option or setting, else a random one if the run is *timed*.
+
+    Raises SettingsError if the option or setting differs from the seed of the store.
+    """
+    setting = effective.settings.policy.seed if "policy.seed" in effective.origins else None
+    seed = option if option is not None else setting
+    if seed is not None:
+        require_range("--seed", seed, 0, 2**63 - 1)
+    if previous.session is not None:
+        if seed not in (None, previous.session.seed):
+            limit = f"this store was begun with {previous.session.seed}; set RINGRIFT_HOME for a new one"
+            raise SettingsError("--seed", seed, limit)
+        return previous.session.seed
+    if seed is not None:
+        return seed
+    # A store that was begun without a session, or a run that ends by promotions: the same seed each time.
+    if previous.lines or not timed:
+        return effective.settings.policy.seed
+    return SystemRandom().getrandbits(_SEED_BITS)
+
+
+def _run_times(minutes: float, previous: _Previous) -> _RunTimes:
+    """How long a run of *minutes* lasts; one that was cut short has the rest of them.  Raises SettingsError."""
+    require_range("--minutes", minutes, 0, _MINUTES_MAX)
+    if minutes == 0:
+        return _RunTimes()
+    seconds = 60.0 * minutes
+    spent = previous.session.spent_seconds if previous.session else 0.0
+    left = seconds - spent if spent < seconds else seconds
+    reserve = min(_RESERVE_SHARE * seconds, _RESERVE_SECONDS_MAX)
+    return _RunTimes(loop_seconds=max(left - reserve, _LOOP_SECONDS_MIN), all_seconds=left + _LATE_SECONDS_MAX)
+
+
+def _promotion_goal(lines: Sequence[Line], variants: Sequence[str], iterations: int) -> int | None:
+    """Promotions after which a line rests: a run that was cut short goes on to its end, a finished one starts anew."""
+    if iterations < 0:
+        raise SettingsError("--iterations", iterations, "must be 0 or more")
+    if iterations == 0:
+        return None
+    resting = [line.iteration for line in lines if line.variant in variants and line.stage is Stage.RESTING]
+    if resting and len(resting) == len(variants):
+        return max(resting) + iterations
+    return max([iterations, *resting])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is decided before a run begins."""
+
+    effective: EffectiveSettings
+    nodes: Sequence[Member]
+    times: _RunTimes
+    chosen: _ChosenWorkload
+    spent_seconds: float
+    has_session: bool
+    """Whether the next run on this store goes on with this one."""
+
+    @property
+    def settings(self) -> Settings:
+        return self.effective.settings
+
+
+def _members(node: NodeSettings, count: int) -> list[Member]:
+    """The nodes of a local cluster: this one, then a training node, then self-play nodes.  Raises SettingsError."""
+    require_range("--nodes", count, 1, _NODES_MAX)
+    profiles = ["training_node", *["selfplay"] * (count - 2)]
+    others = [Member(id=f"{node.id}-{n}", profile=profile) for n, profile in enumerate(profiles, 2)]
+    return [Member(id=node.id, profile=node.profile, ephemeral=node.ephemeral), *others[: count - 1]]
+
+
+def make_plan(options: argparse.Namespace, overrides: Mapping[str, object]) -> Plan:
+    """The plan of this run.  Raises UnknownName for an unknown variant or workload, SettingsError."""
+    effective = read_settings(file=options.settings, overrides=overrides)
+    previous = asyncio.run(read_previous(effective.settings.store))
+    chosen = choose_workload(effective, previous.lines)
+    nodes = _members(effective.settings.node, chosen.preset().nodes if options.nodes is None else options.nodes)
+    defaults = chosen.preset(len(nodes))
+    effective = read_settings(file=options.settings, overrides=overrides, preset=chosen.settings(len(nodes)))
+    work = effective.settings.work
+    registry = Registry.load(work.executables, prefer=work.workload)
+    registry.get(work.workload)
+    variants = tuple(options.variants.split(",")) if options.variants else effective.settings.policy.variants
+    for variant in variants:
+        registry.owner(variant, work.workload)
+    times = _run_times(defaults.minutes if options.minutes is None else options.minutes, previous)
+    default_iterations = 0 if times.loop_seconds else _ITERATIONS
+    iterations = default_iterations if options.iterations is None else options.iterations
+    goal = _promotion_goal(previous.lines, variants, iterations)
+    seed = _choose_seed(options.seed, effective, previous, timed=defaults.minutes > 0)
+    policy = changed(effective.settings.policy, variants=variants, iterations_max=goal, seed=seed)
+    settings = _with_measured_params(changed(effective.settings, policy=policy), chosen.workload)
+    has_session = times.loop_seconds is not None or options.seed is not None
+    spent_seconds = previous.session.spent_seconds if previous.session else 0.0
+    return Plan(changed(effective, settings=settings), nodes, times, chosen, spent_seconds, has_session)

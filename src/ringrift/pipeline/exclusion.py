@@ -1,0 +1,193 @@
+"""Exclusion: how a line goes on without a job that will never be done, or without a node whose results are wrong.
+
+The games of such a node leave the window, its blocks are played again elsewhere with the same openings, and if the
+champion owes its promotion to any of them, that decision is taken once more without them.
+"""
+
+from collections.abc import Sequence
+
+from ringrift.events import data, evaluation, node, selfplay, work
+from ringrift.events.base import Event
+from ringrift.events.evaluation import Block
+from ringrift.jobs import Match, Purpose, Verify
+from ringrift.kernel.settings import Policy
+from ringrift.kernel.value import changed
+from ringrift.pipeline import challenge
+from ringrift.pipeline.line import Batch, Challenge, Line, Review, Stage
+from ringrift.pipeline.models import Change, State
+from ringrift.pipeline.moves import collect, copy_games, reject, review_jobs, start, test_jobs
+from ringrift.pipeline.review import roll_back
+from ringrift.pipeline.step import Context, Promotion, Step, with_more
+
+_REASON = "its node is quarantined"
+_Result = evaluation.BlocksPlayed | selfplay.BatchFinished
+
+
+def is_excluded(event: Event, context: Context) -> bool:
+    """Whether *event* is about a node in quarantine, and so for :func:`exclude` alone."""
+    return isinstance(event, node.Quarantined) or (isinstance(event, _Result) and event.node in context.quarantined)
+
+
+def exclude(line: Line, event: Event, context: Context) -> Step:
+    """Take the results of a quarantined node out of *line*: those it has reported, and those that come later."""
+    if not is_excluded(event, context):
+        return context.step
+    if isinstance(event, node.Quarantined):
+        step = _exclude_node(line, event.node, context.policy)
+        return _review_promotion(step, context.promotion, event.node, context.policy)
+    assert isinstance(event, _Result)
+    return _discard_result(line, event, context.policy)
+
+
+def _exclude_node(line: Line, node: str, policy: Policy) -> Step:
+    """The line without what *node* has reported of tests that are under way, and without its games."""
+    blobs = tuple(batch.blob for batch in line.window if batch.node == node)
+    line, events = drop_batches(line, blobs, _REASON)
+    for batch in [batch for batch in line.pending if batch.node == node]:
+        step = _give_up_batch(line, batch, _REASON)
+        line, events = step.line, (*events, *step.events)
+    jobs: tuple[Match, ...] = ()
+    candidate, review = line.candidate, line.review
+    if candidate is not None and candidate.challenge is not None:
+        test, numbers = challenge.without_node(candidate.challenge, node)
+        line = changed(line, candidate=changed(candidate, challenge=test))
+        jobs += challenge.replay_blocks(line, candidate.model, test, numbers, policy)
+    if review is not None:
+        test, numbers = challenge.without_node(review.challenge, node)
+        jobs += challenge.replay_blocks(line, line.champion or "", test, numbers, policy, Purpose.REVIEW)
+        line = changed(line, review=changed(review, challenge=test))
+    return Step(line=line, jobs=jobs, events=events)
+
+
+def _discard_result(line: Line, event: _Result, policy: Policy) -> Step:
+    """The line after a result that counts for nothing: its blocks are asked for again, its games given up."""
+    if isinstance(event, selfplay.BatchFinished):
+        batch = Batch(blob=event.batch, games=event.games, node=event.node)
+        if any(other.blob == batch.blob for other in (*line.pending, *line.window)):
+            return Step(line=line)
+        counts = changed(line.counts, batches=line.counts.batches + 1, games=line.counts.games + batch.games)
+        return _give_up_batch(changed(line, pending=(*line.pending, batch), counts=counts), batch, _REASON)
+    numbers = [block.number for block in event.blocks]
+    candidate, review, champion = line.candidate, line.review, line.champion
+    jobs: tuple[Match, ...] = ()
+    if candidate is not None and candidate.challenge and challenge.belongs(event, candidate.model, candidate.challenge):
+        jobs = challenge.replay_blocks(line, candidate.model, candidate.challenge, numbers, policy)
+    elif review is not None and champion is not None and challenge.belongs(event, champion, review.challenge):
+        jobs = challenge.replay_blocks(line, champion, review.challenge, numbers, policy, Purpose.REVIEW)
+    return Step(line=line, jobs=jobs)
+
+
+def _review_promotion(step: Step, promotion: Promotion | None, node: str, policy: Policy) -> Step:
+    """*step* with the champion under review, if *promotion*, which made it champion, rests on blocks of *node*.
+
+    The blocks that are left stand, the others are played again: in the end the same gate decides as it would have.
+    """
+    line = step.line
+    if promotion is None or line.champion is None:
+        return step
+    decision, blocks = promotion.decision, promotion.blocks
+    numbers = [block.number for block in blocks if block.node == node]
+    if not numbers or decision.gate is None or decision.previous != line.previous or decision.previous is None:
+        return step
+    rest = tuple(block for block in blocks if block.node != node)
+    test = Challenge(opponent=decision.previous, gate=decision.gate, seed=decision.seed, dispatched=len(blocks))
+    test = changed(test, blocks=rest)
+    jobs = challenge.replay_blocks(line, line.champion, test, numbers, policy, Purpose.REVIEW)
+    reason = f"{len(numbers)} of its {len(blocks)} blocks are of {node}, which is quarantined"
+    return with_more(changed(step, line=changed(line, review=Review(reason=reason, challenge=test))), jobs=jobs)
+
+
+def blocks_without(blocks: Sequence[Block], node: str) -> tuple[Block, ...]:
+    """*blocks* as if *node* had never played: those that are left, numbered from 0 on, for the gate to judge."""
+    rest = [block for block in blocks if block.node != node]
+    return tuple(changed(block, number=number) for number, block in enumerate(rest))
+
+
+_COPY_ROUNDS_MAX = 50
+"""Rounds of tries to copy a batch whose holder does not answer: about an hour, then it is given up."""
+
+
+def handle_failure(line: Line, event: work.Buried, policy: Policy, at: float) -> Step:
+    """A job of the line will not be done.  The line goes on without it, and publishes what it gave up."""
+    blob = event.blob
+    batch = next((batch for batch in line.pending if copy_games(line, batch.blob).key == event.key), None)
+    is_awaited = event.key == line.awaited_job
+    match event.kind, line.stage:
+        case "sync", _ if batch is not None:
+            return _copy_again(line, batch, event)
+        case (("play" | "match" | "train"), _) if blob is not None and blob == line.champion:
+            return _lose_champion(line, event.error, policy, at)
+        case (("sync" | "verify" | "match"), (Stage.VERIFYING | Stage.EVALUATING)) if _is_vital(line, event):
+            if line.champion is None:
+                return start(line, policy, at)
+            return reject(line, f"{event.kind} failed: {event.error}", None, policy, at)
+        case "export", Stage.EXPORTING if is_awaited:
+            return _export_again(line, blob, event.error, policy, at)
+        case "train", Stage.TRAINING if is_awaited:
+            return collect(line, policy, at)
+        case "train", Stage.STARTING if is_awaited:
+            return start(line, policy, at)
+        case "distribute", Stage.DISTRIBUTING if is_awaited:
+            return collect(line, policy, at)  # nodes that lack the champion fetch it when they need it
+    return Step(line=line)
+
+
+def drop_batches(line: Line, blobs: tuple[str | None, ...], reason: str) -> tuple[Line, tuple[Event, ...]]:
+    """The line without those of *blobs* that are in its window, counted as lost, and the events about them."""
+    bad = [batch for batch in line.window if batch.blob in blobs]
+    games, lost, counts = sum(batch.games for batch in bad), len(bad), line.counts
+    fewer = changed(counts, stored=counts.stored - lost, games_kept=counts.games_kept - games)
+    counts = changed(fewer, lost=counts.lost + lost, games_lost=counts.games_lost + games)
+    line = changed(line, window=tuple(batch for batch in line.window if batch not in bad), counts=counts)
+    return line, tuple(data.Lost(variant=line.variant, blob=batch.blob, reason=reason) for batch in bad)
+
+
+def _give_up_batch(line: Line, batch: Batch, reason: str) -> Step:
+    """The line without *batch*, which waited for its copies."""
+    counts = changed(line.counts, lost=line.counts.lost + 1, games_lost=line.counts.games_lost + batch.games)
+    line = changed(line, pending=tuple(other for other in line.pending if other is not batch), counts=counts)
+    return Step(line=line, events=(data.Lost(variant=line.variant, blob=batch.blob, reason=reason),))
+
+
+def _is_vital(line: Line, event: work.Buried) -> bool:
+    candidate = line.candidate
+    if candidate is None:
+        return False
+    match event.kind:
+        case "sync":
+            return not candidate.copied and event.key == copy_games(line, candidate.model).key
+        case "verify":
+            return not candidate.verified and event.key == Verify(variant=line.variant, model=candidate.model).key
+    return (event.purpose, event.candidate) == (Purpose.PROMOTION, candidate.model)
+
+
+def _copy_again(line: Line, batch: Batch, event: work.Buried) -> Step:
+    """A batch without its copies: lost if no copy is left, else it is tried again, for it may be there still."""
+    if event.blob == batch.blob or batch.rounds >= _COPY_ROUNDS_MAX:
+        return _give_up_batch(line, batch, event.error)
+    again = changed(batch, rounds=batch.rounds + 1)
+    line = changed(line, pending=tuple(again if other is batch else other for other in line.pending))
+    return Step(line=line, jobs=(copy_games(line, batch.blob),))
+
+
+def _export_again(line: Line, blob: str | None, reason: str, policy: Policy, at: float) -> Step:
+    """An export that failed on one batch goes on without it; one that failed for another reason waits for new games."""
+    line, events = drop_batches(line, (blob,), reason)
+    if events:
+        line = changed(line, fresh=sum(batch.games for batch in line.window))
+    return with_more(collect(line, policy, at), events=events)
+
+
+def _lose_champion(line: Line, reason: str, policy: Policy, at: float) -> Step:
+    """No copy of the champion is left anywhere: roll back to the one before it, or begin again with generation 0."""
+    assert line.champion is not None
+    lost = data.Lost(variant=line.variant, blob=line.champion, reason=reason)
+    if line.previous is not None:
+        step = roll_back(line, line.previous, f"no copy of the champion is left: {reason}", at, state=State.LOST)
+        return with_more(step, events=(lost,))
+    changes, cancel = [Change(model=line.champion, generation=line.generation, state=State.LOST)], review_jobs(line)
+    if line.candidate is not None:
+        candidate = line.candidate
+        cancel += test_jobs(line)
+        changes.append(Change(model=candidate.model, generation=candidate.generation, state=State.REJECTED))
+    return with_more(start(line, policy, at), events=(lost,), models=tuple(changes), cancel=cancel)

@@ -1,0 +1,87 @@
+"""File jobs: a node does Sync and Distribute itself, and records the files that its workers make."""
+
+from collections.abc import Callable, Sequence
+
+from ringrift.cluster.roster import NodeRecord, Roster
+from ringrift.events import data, model
+from ringrift.jobs import Distribute, Job, Sync
+from ringrift.kernel.errors import JobFailed, NodeAway, NoRoom, TransferError
+from ringrift.kernel.settings import Settings
+from ringrift.pipeline import lineage
+from ringrift.sync import ledger
+from ringrift.sync.plan import Place, targets
+from ringrift.sync.transfer import Transfer
+from ringrift.work.desk import JobOutcome
+from ringrift.work.limits import PLAYS
+from ringrift.workload.api import JobResult
+
+
+class FileJobs:
+    """Moves and records files for one node."""
+
+    def __init__(self, node: NodeRecord, transfer: Transfer, roster: Roster, settings: Settings) -> None:
+        self._node, self._transfer, self._roster = node, transfer, roster
+        self._replicas, self._work = settings.replicas, settings.work
+
+    async def move(self, job: Job, moved: Callable[[], None]) -> JobOutcome:
+        """Do a Sync or Distribute job; *moved* is called whenever bytes have moved.  Raises NoRoute."""
+        match job:
+            case Sync():
+                return await self._sync(job, moved)
+            case Distribute():
+                return await self._distribute(job, moved)
+        raise JobFailed(f"{job.kind()} is not a node's own job", retry=False)
+
+    async def _sync(self, job: Sync, moved: Callable[[], None]) -> JobOutcome:
+        present = await self._roster.present()
+        first = [job.source] if job.source else []
+        holders = await self._transfer.find_holders(job.blob, [*first, *(node.id for node in present)])
+        moved()
+        places = [Place(node=node.id, durable=not node.ephemeral) for node in present]
+        reached = list(holders)
+        for node in targets(holders, places, self._node.id, self._replicas.copies_min):
+            try:
+                await self._transfer.copy(job.blob, node, moved, source=job.source)
+            except (NodeAway, NoRoom):
+                continue  # away, full or gone for good; replicate looks after copies from here on
+            reached.append(node)
+        if not reached:
+            await self._transfer.copy(job.blob, self._node.id, moved, source=job.source)
+            reached.append(self._node.id)
+        _require_durable(job, reached, places, self._replicas.copies_min)
+        nodes = tuple(sorted(reached))
+        event = data.Synced(variant=job.variant, blob=job.blob, kind=job.kind_of, nodes=nodes, games=job.played)
+        return JobOutcome(events=(event,))
+
+    async def _distribute(self, job: Distribute, moved: Callable[[], None]) -> JobOutcome:
+        await self._transfer.fetch([job.model], moved)
+        reached = []
+        for node in await self._roster.present():
+            if node.profile not in PLAYS:
+                continue
+            try:
+                await self._transfer.copy(job.model, node.id, moved, source=self._node.id)
+            except TransferError:
+                continue  # a node that is gone; if it comes back, it fetches the model when it needs it
+            reached.append(node.id)
+        event = model.Distributed(variant=job.variant, model=job.model, nodes=tuple(sorted(reached)))
+        return JobOutcome(events=(event,))
+
+    def conclude(self, job: Job, result: JobResult) -> JobOutcome:
+        """The events, records and links of *job*, which a worker ended with *result*."""
+        outputs, node = [output.blob for output in result.outputs], self._node.id
+        events, origins = (
+            job.to_events(result, node, self._node.ephemeral),
+            lineage.origins(job, result, node, self._work),
+        )
+        records = tuple(ledger.holding(blob, node) for blob in outputs)
+        # A file of our own format is imported as it is: then it is its own model, and no parent of itself.
+        links = tuple((b, parent) for b in outputs for parent in job.blobs if parent not in (*result.refused, b))
+        return JobOutcome(events=events, records=records, links=links, origins=origins)
+
+
+def _require_durable(job: Sync, reached: Sequence[str], places: Sequence[Place], copies_min: int) -> None:
+    """Raise JobFailed if only nodes that may vanish hold the file although there is anywhere else to put it."""
+    fleeting = {place.node for place in places if not place.durable}
+    if len(reached) < copies_min and set(reached) <= fleeting < {place.node for place in places}:
+        raise JobFailed(f"only ephemeral nodes hold {job.blob[:12]}: {', '.join(reached)}")

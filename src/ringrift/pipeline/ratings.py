@@ -1,0 +1,255 @@
+"""Ratings: the log of every block played for evidence, counts of them, and the strengths last computed from those.
+
+A match is two players with their search settings on the openings of one seed.  Its blocks are kept for ever and never
+edited.  A block that two nodes have played is two records: when a node is quarantined its blocks stay, and those that
+were played again in their place stand beside.
+
+Blocks are counted as they come in, apart for each node: when a node is quarantined its counts go, and none of the
+others changes.  The counts of a line are all that its ratings are computed from; counting the log again gives the same.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from ringrift.evaluation import blocks as results
+from ringrift.evaluation.interval import Interval
+from ringrift.evaluation.tally import BlockScore, Meeting, Player, Tally, add, score_block, sum_meetings
+from ringrift.events.evaluation import Block, BlocksPlayed, Rated, Summary
+from ringrift.kernel.errors import Unranked
+from ringrift.kernel.value import Value, changed
+from ringrift.kernel.variant import parse
+from ringrift.pipeline.line import DECISIONS, Line, needed_models
+from ringrift.pipeline.proof import generation_0
+from ringrift.store.ports import Reads, Tx
+from ringrift.store.records import Records
+from ringrift.work.limits import QUARANTINES
+
+
+class _MatchRow(Value):
+    """The two players of a match, and when it was first reported."""
+
+    id: str
+    variant: str
+    candidate: str
+    opponent: str
+    """A model, or the name of a baseline."""
+    settings: str
+    seed: int
+    time: float
+
+
+_MATCHES = Records("match", _MatchRow, id="id", index=("variant",), order=("time",), limit=1_000_000)
+BLOCKS = Records("block", Block, id="id", index=("match", "node"), order=("id",), limit=200_000)
+"""Blocks of one match, counting those played twice: no gate asks for more."""
+_ERAS = Records("era", int)
+"""By node."""
+
+
+async def record_blocks(tx: Tx, event: BlocksPlayed, at: float) -> tuple[_MatchRow, tuple[Block, ...]]:
+    """Store the blocks of *event* and return those that are new.  A stored block is never overwritten."""
+    shared = {name: getattr(event, name) for name in ("variant", "candidate", "settings", "seed")}
+    match = _MatchRow(id=results.match_id(event), opponent=event.champion, time=at, **shared)
+    players, era = parse(event.variant).players, await _era_of(tx, event.node)
+    valid = {block.id: block for block in results.from_event(event) if results.is_valid(block, players)}
+    stored = await BLOCKS.get_many(tx, list(valid))
+    fresh = [changed(block, time=at, era=era) for id, block in valid.items() if id not in stored]
+    if fresh and await _MATCHES.get(tx, match.id) is None:
+        await _MATCHES.put(tx, [match])
+    await BLOCKS.put(tx, fresh)
+    return match, tuple(fresh)
+
+
+async def _era_of(view: Reads, node: str) -> int:
+    """How often *node* was quarantined or released so far: what it reported in an earlier era counts no more."""
+    return await _ERAS.get(view, node) or 0
+
+
+async def _begin_era(tx: Tx, node: str) -> None:
+    """Let another era of *node* begin."""
+    await _ERAS.put_at(tx, {node: await _era_of(tx, node) + 1})
+
+
+_RATE_BLOCKS = 256
+"""Blocks after which ratings are computed again though no match was decided."""
+_PERIODS_MAX = 64
+"""Champions whose strength is remembered, for velocity: the newest ones."""
+_ID_LETTERS, _BLOB_LETTERS = 32, 64
+
+
+class _Count(Value):
+    """How often each outcome occurred between two players in blocks of one node."""
+
+    node: str
+    meeting: Meeting
+
+    @property
+    def variant(self) -> str:
+        return self.meeting.variant
+
+
+_COUNTS = Records("count", _Count, index=("variant", "node"), limit=1_000_000)
+
+
+class ChampionPeriod(Value):
+    """A model that was champion from *since* on, and its strength as far as that is known."""
+
+    model: str
+    generation: int
+    since: float
+    elo: Interval | None = None
+
+
+class Backlog(Value):
+    """How many blocks of one line were counted, and how many of them ratings were computed from."""
+
+    variant: str
+    counted: int = 0
+    """Blocks that were ever counted."""
+    settings: str = ""
+    """Search settings of the players of the last one."""
+    rated: int = 0
+    """As many of them were counted when ratings were last asked for."""
+    due: bool = False
+    """Whether a match was decided since then."""
+
+
+BACKLOGS = Records("backlog", Backlog, id="variant")
+
+
+class LineRatings(Value):
+    """The strength of one line's players."""
+
+    variant: str
+    periods: tuple[ChampionPeriod, ...] = ()
+    """Champions, the last one last."""
+    report: str = ""
+    """The blob with all ratings."""
+    time: float = 0.0
+    """When they were computed."""
+    summary: Summary = Summary(players=0, blocks=0)
+
+
+RATINGS = Records("ratings", LineRatings, id="variant")
+
+
+class RatingInput(Value):
+    """The input of a computation of ratings."""
+
+    variant: str
+    tally: Tally
+    anchors: tuple[tuple[Player, float], ...]
+    """Players with a fixed Elo: generation 0, however it searched, has 0."""
+    settings: str = ""
+    """Search settings of the players in the summary."""
+    summarized: tuple[str, ...] = ()
+    """The models in the summary, besides baselines."""
+    playable: tuple[str, ...] = ()
+    """The models that can still play."""
+
+
+async def count_blocks(tx: Tx, match: _MatchRow, fresh: Sequence[Block]) -> None:
+    """Count *fresh* blocks of *match*, all of one node; those of a quarantined node are not counted."""
+    scores = _compare(match, fresh)
+    if not scores or await QUARANTINES.get(tx, fresh[0].node):
+        return
+    node = fresh[0].node
+    id = _count_id(match, node)
+    before = await _COUNTS.get(tx, id)
+    [meeting] = add(Tally(meetings=(before.meeting,) if before else ()), scores).meetings
+    await _COUNTS.put_at(tx, {id: _Count(node=node, meeting=meeting)})
+    backlog = await backlog_of(tx, match.variant)
+    backlog = changed(backlog, counted=backlog.counted + len(scores), settings=match.settings)
+    await BACKLOGS.put(tx, [backlog])
+
+
+async def forget_node(tx: Tx, node: str) -> None:
+    """Forget the counts of *node*, which was quarantined or released: what it reported before counts no more."""
+    await _begin_era(tx, node)
+    counts = await _COUNTS.find(tx, "node", node)
+    await _COUNTS.delete(tx, list(counts))
+    for variant in sorted({count.meeting.variant for count in counts.values()}):
+        await mark_due(tx, variant)
+
+
+async def _tally_of(view: Reads, variant: str) -> Tally:
+    return sum_meetings(count.meeting for count in await _COUNTS.all(view, "variant", variant))
+
+
+def _compare(match: _MatchRow, blocks: Iterable[Block]) -> list[BlockScore]:
+    """The scores of *blocks* between the two players of *match*, without blocks that do not show who beat whom.
+
+    With two players a share of first place does; with more it takes ranks.
+    """
+    one, other = (Player(weights=weights, settings=match.settings) for weights in (match.candidate, match.opponent))
+    scores = []
+    for block in blocks:
+        try:
+            if block.ranks or len(block.scores) == 2:
+                scores.append(score_block(match.variant, one, other, block.ranks or block.scores))
+        except Unranked:
+            continue  # kept as it was reported, but it does not show who finished before whom
+    return scores if one != other else []
+
+
+def _count_id(match: _MatchRow, node: str) -> str:
+    one, other = sorted((match.candidate, match.opponent))
+    fields = (match.variant, one, other, match.settings, node)
+    return hashlib.sha256(repr(fields).encode()).hexdigest()[:_ID_LETTERS]
+
+
+async def ratings_of(view: Reads, variant: str) -> LineRatings:
+    """The ratings of *variant* as last computed."""
+    return await RATINGS.get(view, variant) or LineRatings(variant=variant)
+
+
+async def backlog_of(view: Reads, variant: str) -> Backlog:
+    """How many blocks of *variant* were counted so far."""
+    return await BACKLOGS.get(view, variant) or Backlog(variant=variant)
+
+
+async def mark_due(tx: Tx, variant: str) -> None:
+    """Let the ratings of *variant* be computed again."""
+    await BACKLOGS.put(tx, [changed(await backlog_of(tx, variant), due=True)])
+
+
+def is_due(backlog: Backlog) -> bool:
+    """Whether ratings are to be computed: a match was decided, or many blocks came."""
+    return backlog.counted > 0 and (backlog.due or backlog.counted - backlog.rated >= _RATE_BLOCKS)
+
+
+async def rating_input(view: Reads, backlog: Backlog, line: Line) -> RatingInput:
+    """The input from which the ratings of *line* are computed."""
+    tally = await _tally_of(view, line.variant)
+    first = generation_0(await DECISIONS.all(view, "variant", line.variant))
+    players = {player for meeting in tally.meetings for player in (meeting.one, meeting.other)}
+    champions = {period.model for period in (await ratings_of(view, line.variant)).periods}
+    playable = needed_models(line)
+    anchors = tuple((player, 0.0) for player in sorted(players) if player.weights == first)
+    summarized = tuple(sorted(playable | champions | ({first} if first else set())))
+    names = {"summarized": summarized, "playable": tuple(sorted(playable))}
+    return RatingInput(variant=line.variant, tally=tally, settings=backlog.settings, anchors=anchors, **names)
+
+
+def with_champion(ratings: LineRatings, model: str, generation: int, at: float) -> LineRatings:
+    """*ratings* with *model* as champion from *at* on."""
+    period = ChampionPeriod(model=model, generation=generation, since=at, elo=strength(ratings, model))
+    return changed(ratings, periods=(*ratings.periods, period)[-_PERIODS_MAX:])
+
+
+def with_ratings(ratings: LineRatings, event: Rated, at: float) -> LineRatings:
+    """*ratings* after they were computed again."""
+    ratings = changed(ratings, report=event.report, time=at, summary=event.summary)
+    periods = tuple(changed(period, elo=strength(ratings, period.model) or period.elo) for period in ratings.periods)
+    return changed(ratings, periods=periods)
+
+
+def is_baseline(weights: str) -> bool:
+    """Whether *weights* is the name of a player that never trains, and not that of a blob."""
+    return len(weights) != _BLOB_LETTERS
+
+
+def strength(ratings: LineRatings, model: str) -> Interval | None:
+    """The Elo of *model* above generation 0, as last computed; None if it is unknown."""
+    anchored = (strength for strength in ratings.summary.strengths if strength.weights == model and strength.anchored)
+    entry = next(anchored, None)
+    return None if entry is None else Interval(value=entry.elo, lower=entry.lower, upper=entry.upper)

@@ -1,0 +1,122 @@
+"""The health of a daemon, judged by its progress and never by its existence, and its one status for all readers."""
+
+from ringrift.kernel.health import Health, Status
+from ringrift.kernel.value import Value
+
+RESTING = "resting"
+"""The state of a daemon that was never started."""
+
+
+class DaemonFailure(Value):
+    """When a daemon failed, and with which error."""
+
+    time: float
+    error: str
+
+
+class DaemonStatus(Value, omit_defaults=True):
+    """Counts and times of one daemon since its node started; times are wall time, for people."""
+
+    name: str
+    health: Health
+    category: str = "other"
+    critical: bool = False
+    group: str = ""
+    state: str = "running"
+    since: float = 0.0
+    """When it entered this state."""
+    ready: bool = False
+    should_run: bool = False
+    runs: int = 0
+    """Ticks, reactions, or starts of one that serves."""
+    failures: int = 0
+    """Runs that ended with an error."""
+    restarts: int = 0
+    """Starts after the first, whatever they were for."""
+    waits: int = 0
+    """How often it had to wait for room on the disk: no failure of its own."""
+    stalls: int = 0
+    """How often it blocked the event loop."""
+    last_error: str = ""
+    last_error_time: float | None = None
+    last_success: float | None = None
+    last_seconds: float | None = None
+    """How long the last run took."""
+    history: tuple[DaemonFailure, ...] = ()
+    """The latest failures after which it was started again or given up, the last one last."""
+    pid: int | None = None
+    """Process id of a program, while it runs."""
+
+
+LATE_TICKS = 3
+
+
+class Vitals(Value):
+    """The facts about one daemon from which its health follows."""
+
+    name: str
+    state: str
+    """resting before its first start, starting, running, pausing after a failure, waiting for room, stopped, or failed
+    when it was given up."""
+    progress: float | None
+    """Tick of the last success, None before the first."""
+    started: float
+    """Tick from which on a lack of progress counts."""
+    patience: float
+    """Seconds it may go without progress."""
+    failures: int
+    error: str = ""
+    waits: str = ""
+    """The reason of a wait that is not its failure."""
+    left: bool = False
+    """It was stopped, and still runs."""
+    stall: str = ""
+    """How it blocked the event loop, if it did lately."""
+    reports: tuple[Health, ...] = ()
+    """Its own report, and the one of its check."""
+    disabled: bool = False
+    """The settings of the node forbid it to start."""
+
+    def seconds_without_progress(self, tick: float) -> float:
+        return tick - max(self.started, self.started if self.progress is None else self.progress)
+
+    def is_hanging(self, tick: float) -> bool:
+        """Whether it runs and has made no progress for longer than it may."""
+        return self.state == "running" and self.seconds_without_progress(tick) > self.patience
+
+
+def assess(vitals: Vitals, tick: float) -> Health:
+    """The health of the daemon at *tick*."""
+    status, reason = _assess(vitals, tick)
+    return Health(part=vitals.name, status=status, reason=reason)
+
+
+def _assess(vitals: Vitals, tick: float) -> tuple[Status, str]:
+    if vitals.state == "failed":
+        return Status.UNHEALTHY, f"given up: {vitals.error}"
+    if vitals.state == "resting":
+        return Status.UNKNOWN, "disabled by settings" if vitals.disabled else "not started"
+    if vitals.state == "stopped" and vitals.left:
+        return Status.UNHEALTHY, "was told to stop and still runs: only a restart of the node helps"
+    if vitals.state == "stopped":
+        return Status.UNKNOWN, "stopped"
+    if vitals.waits:
+        return Status.DEGRADED, f"waits: {vitals.waits}"
+    if vitals.is_hanging(tick):
+        return Status.UNHEALTHY, f"no progress for {vitals.seconds_without_progress(tick):.0f} s"
+    if vitals.progress is None and vitals.failures:
+        return Status.UNHEALTHY, f"fails at its start: {vitals.error}"
+    if vitals.progress is None:
+        return Status.UNKNOWN, "not ready yet"
+    return min(_complaints(vitals), key=lambda complaint: complaint[0], default=(Status.HEALTHY, ""))
+
+
+def _complaints(vitals: Vitals) -> list[tuple[Status, str]]:
+    complaints: list[tuple[Status, str]] = [
+        (report.status, report.reason) for report in vitals.reports if report.status is not Status.HEALTHY
+    ]
+    if vitals.stall:
+        complaints.append((Status.DEGRADED, vitals.stall))
+    if vitals.failures:
+        complaints.append((Status.DEGRADED, f"{vitals.failures} recent failures, last: {vitals.error}"))
+    return complaints

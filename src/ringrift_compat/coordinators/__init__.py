@@ -1,0 +1,1 @@
+"""The documented coordinators: bootstrap, bases for users' own, configuration and snapshots."""

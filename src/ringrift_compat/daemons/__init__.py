@@ -1,0 +1,1 @@
+"""The documented daemons: their types, their manager, and users' own daemons."""

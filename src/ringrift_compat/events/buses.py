@@ -1,0 +1,74 @@
+"""The documented buses: views of the one router, each with the calls that the documents show for it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any
+
+from ringrift_compat.embedded_node import Pending
+from ringrift_compat.events.event_router import EventRouter
+from ringrift_compat.events.router_event import EventSource, RouterEvent
+
+
+class DataEventBus(EventRouter):
+    """The data bus: the origin of what is published here; ``route_to_data_bus=False`` hides an event from it."""
+
+    view = EventSource.DATA_BUS
+
+
+@dataclass
+class StageCompletionResult:
+    """The result of a stage of the pipeline."""
+
+    success: bool
+    stage: str = ""
+    iteration: int = 0
+    duration_seconds: float = 0.0
+    output_path: str | None = None
+    error: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+
+
+class StageEventBus(EventRouter):
+    """The stage bus: publishes the results of stages."""
+
+    view = EventSource.STAGE_BUS
+
+    def emit(self, result: object, payload: Mapping[str, Any] | None = None) -> Pending[RouterEvent]:
+        """Publish the result of a stage under the stage's name."""
+        if isinstance(result, StageCompletionResult):
+            return self.publish(result.stage, asdict(result) | dict(payload or {}))
+        return self.publish(result, payload)
+
+
+class EventBus(EventRouter):
+    """The core bus: topics are event names in any spelling, and ``subscribe`` decorates too."""
+
+    def get_history(self, topic: str | None = None, limit: int = 100) -> list[RouterEvent]:
+        """The last events, oldest first; with *topic* only those of that name."""
+        return self.get_recent_events(limit, topic)
+
+    def replay(self, topic: str, callback: Callable[[RouterEvent], Any], limit: int = 100) -> int:
+        """Call a plain *callback* with the last events of *topic*; how many."""
+        events = self.get_history(topic, limit)
+        for event in events:
+            callback(event)
+        return len(events)
+
+
+Event = RouterEvent
+
+
+@cache
+def get_data_event_bus() -> DataEventBus:
+    """The data bus of this program."""
+    return DataEventBus()
+
+
+@cache
+def get_core_event_bus() -> EventBus:
+    """The core bus of this program."""
+    return EventBus()

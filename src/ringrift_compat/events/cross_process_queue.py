@@ -1,0 +1,95 @@
+"""The documented cross-process queue: the log, read by name from the position of a subscriber."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ringrift.kernel.errors import UnknownName
+from ringrift.kernel.ids import check_name
+from ringrift.store.ports import Reads
+from ringrift_compat.embedded_node import EmbeddedNode, embedded
+from ringrift_compat.events import old_names
+from ringrift_compat.events.event_router import EXAMINED_MAX, EventRouter, select
+from ringrift_compat.events.router_event import EventSource, Origins, RouterEvent
+
+_PAGE = 1000
+
+
+class _View(EventRouter):
+    """The router for events that are given to the queue."""
+
+    view = EventSource.CROSS_PROCESS
+
+
+_VIEW = _View()
+
+
+class CrossProcessEventQueue:
+    """Keeps events for subscribers of any process, over restarts; only a subscriber moves its own position."""
+
+    def publish(self, event_type: object, payload: Mapping[str, Any] | None = None, source: str = "") -> str:
+        """Publish and wait until it is durable; the id of the event."""
+        return _VIEW.publish_sync(event_type, payload, source).event_id
+
+    def subscribe(self, subscriber_id: str) -> None:
+        """Keep what comes from now on for *subscriber_id*; a known one stays where it is."""
+        embedded.call(_register(embedded.node(), check_name("subscriber", subscriber_id)))
+
+    def poll(self, subscriber_id: str, event_types: Iterable[object] = (), limit: int = 100) -> list[RouterEvent]:
+        """The next events for *subscriber_id*, oldest first, of these types or all.  Its position does not move."""
+        names = frozenset(map(old_names.canonical, event_types))
+        return embedded.call(_poll(embedded.node(), subscriber_id, names, limit))
+
+    def ack(self, subscriber_id: str, event_id: str) -> None:
+        """Move *subscriber_id* to this event.  Raises UnknownName."""
+        embedded.call(_acknowledge(embedded.node(), subscriber_id, event_id))
+
+    def unsubscribe(self, subscriber_id: str) -> None:
+        """Keep nothing for *subscriber_id* any more.  Raises UnknownName."""
+        embedded.call(_forget(embedded.node(), subscriber_id))
+
+
+async def _register(node: EmbeddedNode, subscriber: str) -> None:
+    async with node.store.begin() as tx:
+        await tx.register_reader(subscriber, node.store.position)
+
+
+async def _forget(node: EmbeddedNode, subscriber: str) -> None:
+    async with node.store.begin() as tx:
+        await tx.forget_reader(subscriber)
+
+
+async def _position(view: Reads, subscriber: str) -> int:
+    positions = await view.positions()
+    if subscriber not in positions:
+        raise UnknownName("subscriber", subscriber, positions)
+    return positions[subscriber]
+
+
+async def _poll(node: EmbeddedNode, subscriber: str, names: frozenset[str], limit: int) -> list[RouterEvent]:
+    origins, selected = node.extension(Origins), old_names.make_filter(names or None)
+    events: list[RouterEvent] = []
+    examined = 0
+    async with node.store.read() as view:
+        position = await _position(view, subscriber)
+        while len(events) < limit and examined < EXAMINED_MAX:
+            page = await view.read(position, _PAGE, selected.names or ())
+            if not page:
+                break
+            events += select(page, selected, names, origins)
+            position, examined = page[-1].position, examined + len(page)
+    return events[:limit]
+
+
+async def _acknowledge(node: EmbeddedNode, subscriber: str, event_id: str) -> None:
+    async with node.store.begin() as tx:
+        position = await _position(tx, subscriber)
+        envelopes = await tx.events_by_id([event_id])
+        if not envelopes:
+            raise UnknownName("event", event_id)
+        if envelopes[0].position > position:
+            await tx.advance(subscriber, position, envelopes[0].position)
+
+
+def publish_event(event_type: object, payload: Mapping[str, Any] | None = None, source: str = "") -> str:
+    """Publish to every process of this home; the id of the event."""
+    return CrossProcessEventQueue().publish(event_type, payload, source)

@@ -1,0 +1,1 @@
+"""The documented pipeline: its status, its stages, its models and the files that events bring."""

@@ -1,0 +1,1 @@
+"""The documented tasks: admission, decorators, training slots and orchestrator roles."""

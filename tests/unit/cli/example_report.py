@@ -1,0 +1,75 @@
+"""Reported: a report of a run that never was, with a promotion, a rejection and a proof."""
+
+from ringrift.cli.report import Report, _About
+from ringrift.events.model import Evidence
+from ringrift.kernel.settings import Policy
+from ringrift.pipeline import proof
+from ringrift.pipeline.line import Decision, Line, Stage, _BatchCounts
+from ringrift.pipeline.proof import Finding
+from unit.pipeline.story import blob
+
+EVIL = "<script>alert('x')</script> & co"
+WIN = Evidence(blocks=40, score=0.7, llr=3.1, lower=-2.94, upper=2.94, rule="likelihood ratio above the upper bound")
+LOSS = Evidence(blocks=64, score=0.49, llr=-3.0, lower=-2.94, upper=2.94, rule="likelihood ratio below the lower bound")
+
+
+def decisions(variant: str) -> tuple[Decision, ...]:
+    """Generation 0, a rejection, and two promotions within ten minutes."""
+    rows = ((0, "zero", True, None), (1, "weak", False, LOSS), (1, "one", True, WIN), (2, "two", True, WIN))
+    return tuple(
+        Decision(
+            variant=variant,
+            model=blob(f"{variant} {name}"),
+            promoted=promoted,
+            generation=generation,
+            reason=evidence.rule if evidence else EVIL,
+            time=1000.0 + 200.0 * place,
+            evidence=evidence,
+        )
+        for place, (generation, name, promoted, evidence) in enumerate(rows)
+    )
+
+
+def line(variant: str) -> Line:
+    """What the line of *variant* looks like after that."""
+    counts = _BatchCounts(batches=9, games=2304, stored=9, games_kept=2304)
+    return Line(
+        variant=variant,
+        workload="reversi",
+        players=int(variant[-2]),
+        stage=Stage.COLLECTING,
+        iteration=2,
+        champion=blob(f"{variant} two"),
+        generation=2,
+        fresh=192,
+        counts=counts,
+    )
+
+
+def findings(variant: str) -> tuple[Finding, ...]:
+    """A claim that holds without a game to show for it would be odd: none was played here."""
+    claims = proof.claims(variant, line(variant), decisions(variant), Policy(), ("uct:200",))
+    return tuple(proof.judge(claim, ()) for claim in claims)
+
+
+def report(*variants: str, proof: tuple[Finding, ...] = ()) -> Report:
+    """The report of a run of *variants*."""
+    about = _About(
+        begun=1000.0,
+        ended=1630.0,
+        workload="reversi",
+        seed=4711,
+        variants=variants,
+        gate="a test",
+        cores=2,
+        params={"threads": 1, "note": EVIL},
+        store="/home/x.db",
+        machine="Linux x86_64",
+        versions={"python": "3.11"},
+    )
+    return Report(
+        about=about,
+        lines=tuple(line(variant) for variant in variants),
+        decisions={variant: decisions(variant) for variant in variants},
+        proof=proof,
+    )

@@ -1,0 +1,91 @@
+"""A run goes on where the last one on its store was cut short, with the same seed."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ringrift.cli import run_plan
+from ringrift.cli.environment import EffectiveSettings, read_settings
+from ringrift.cli.run_plan import RunSession, _Previous
+from ringrift.kernel.errors import SettingsError
+from ringrift.pipeline.line import Line
+
+LINE = Line(variant="hex8_2p", workload="reversi", players=2)
+
+
+@pytest.fixture
+def effective(tmp_path: Path) -> EffectiveSettings:
+    """Settings as they are by default."""
+    return read_settings({"RINGRIFT_HOME": str(tmp_path)})
+
+
+def test_a_new_run_has_a_seed_of_its_own(effective: EffectiveSettings) -> None:
+    """Two runs differ, unless somebody says which."""
+    seeds = {run_plan._choose_seed(None, effective, _Previous(), timed=True) for _ in range(8)}
+
+    assert len(seeds) > 1
+    assert run_plan._choose_seed(5, effective, _Previous(), timed=True) == 5
+
+
+def test_a_run_without_a_time_limit_has_the_seed_of_the_settings(effective: EffectiveSettings) -> None:
+    """Nobody learns from it, and tests want the same every time."""
+    assert run_plan._choose_seed(None, effective, _Previous(), timed=False) == 0
+
+
+def test_a_store_keeps_its_seed(effective: EffectiveSettings) -> None:
+    """Also one that was begun before sessions were kept; another seed is refused by name."""
+    begun = _Previous(lines=(LINE,), session=RunSession(seed=9))
+
+    assert run_plan._choose_seed(None, effective, begun, timed=True) == 9
+    assert run_plan._choose_seed(9, effective, begun, timed=True) == 9
+    assert run_plan._choose_seed(None, effective, _Previous(lines=(LINE,)), timed=True) == 0
+    with pytest.raises(SettingsError, match="begun with 9"):
+        run_plan._choose_seed(5, effective, begun, timed=True)
+
+
+def test_a_seed_in_the_settings_is_a_wish(effective: EffectiveSettings, tmp_path: Path) -> None:
+    """As good as one on the command line."""
+    chosen = read_settings({"RINGRIFT_HOME": str(tmp_path)}, overrides={"policy.seed": "12"})
+
+    assert run_plan._choose_seed(None, chosen, _Previous(), timed=True) == 12
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_has_63_bits(effective: EffectiveSettings, seed: int) -> None:
+    """Others are refused."""
+    with pytest.raises(SettingsError, match="--seed"):
+        run_plan._choose_seed(seed, effective, _Previous(), timed=True)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "loop", "whole"),
+    [(10.0, 540.0, 720.0), (5.0, 270.0, 420.0), (30.0, 1740.0, 1920.0), (0.01, 1.0, 120.6), (0.0, None, None)],
+)
+def test_a_part_of_the_minutes_is_kept_for_the_proof(minutes: float, loop: float | None, whole: float | None) -> None:
+    """A tenth, and at most one of them; with it the run ends no more than two minutes late."""
+    times = run_plan._run_times(minutes, _Previous())
+
+    assert (times.loop_seconds, times.all_seconds) == (pytest.approx(loop), pytest.approx(whole))
+
+
+@pytest.mark.parametrize("spent", [0.0, 240.0, 560.0, 600.0, 1e6])
+def test_what_was_cut_short_has_the_rest(spent: float) -> None:
+    """Of its ten minutes; one whose minutes are over begins anew."""
+    times = run_plan._run_times(10.0, _Previous(session=RunSession(seed=1, spent_seconds=spent)))
+
+    left = 600.0 - spent if spent < 600.0 else 600.0
+    assert times.loop_seconds == pytest.approx(max(left - 60.0, 1.0))
+
+
+@pytest.mark.parametrize("minutes", [-1.0, float("nan"), float("inf"), 1e9])
+def test_minutes_have_a_range(minutes: float) -> None:
+    """Others are refused."""
+    with pytest.raises(SettingsError, match="--minutes"):
+        run_plan._run_times(minutes, _Previous())
+
+
+def test_a_store_that_is_not_there_says_nothing(effective: EffectiveSettings) -> None:
+    """And none is made by asking."""
+    assert asyncio.run(run_plan.read_previous(effective.settings.store)) == _Previous()
+    assert not Path(effective.settings.store.path).exists()
