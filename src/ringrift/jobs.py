@@ -14,10 +14,10 @@ import msgspec
 from ringrift.events import data, evaluation, model, selfplay, training, tuning
 from ringrift.events.base import Event
 from ringrift.events.node import CanaryPlayed
+from ringrift.job_results import check_blocks, count_in, only_artifact
 from ringrift.kernel.errors import InvalidPayload, InvalidWork, JobFailed, UnknownName
 from ringrift.kernel.value import Value, changed
-from ringrift.kernel.variant import parse
-from ringrift.workload.api import SETTINGS_LENGTH_MAX, Artifact, JobResult, JobSpec, Scalar
+from ringrift.workload.api import JobResult, JobSpec, Scalar
 
 PRIORITY_MIN, PRIORITY_MAX = 0, 100
 URGENT, STAGE, ORDINARY = 90, 60, 40
@@ -101,8 +101,8 @@ class Play(Job, tag="play"):
     games: int
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        batch = _only(result, "games")
-        games, shared = _count(batch, "games"), {"variant": self.variant, "model": self.model, "node": node}
+        batch = only_artifact(result, "games")
+        games, shared = count_in(batch, "games"), {"variant": self.variant, "model": self.model, "node": node}
         return (selfplay.BatchFinished(batch=batch.blob, games=games, ephemeral=ephemeral, **shared),)
 
 
@@ -129,10 +129,10 @@ class Export(Job, tag="export"):
     batches: tuple[str, ...]
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        samples = _only(result, "samples")
+        samples = only_artifact(result, "samples")
         refused = tuple(blob for blob in self.batches if blob in result.refused)
         used = tuple(blob for blob in self.batches if blob not in refused)
-        count, shared = _count(samples, "samples"), {"variant": self.variant, "node": node, "job": self.key}
+        count, shared = count_in(samples, "samples"), {"variant": self.variant, "node": node, "job": self.key}
         return (data.Exported(samples=samples.blob, count=count, batches=used, refused=refused, **shared),)
 
 
@@ -146,7 +146,7 @@ class Train(Job, tag="train"):
     parent: str | None = None
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        blob, metrics = _only(result, "model").blob, dict(result.metrics)
+        blob, metrics = only_artifact(result, "model").blob, dict(result.metrics)
         event = training.Finished(variant=self.variant, model=blob, generation=self.generation, node=node, job=self.key)
         return (msgspec.structs.replace(event, samples=self.samples, parent=self.parent, metrics=metrics),)
 
@@ -229,7 +229,7 @@ class Match(Job, tag="match"):
         return params
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        _check_blocks(self, result)
+        check_blocks(result, self.variant, self.first, self.count)
         blocks = tuple(
             evaluation.Block(number=block.number, scores=tuple(block.scores), ranks=tuple(block.ranks))
             for block in result.blocks
@@ -291,7 +291,7 @@ class Rate(Job, tag="rate"):
     tally: str
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        report = _only(result, "report")
+        report = only_artifact(result, "report")
         try:
             summary = msgspec.json.decode(str(report.meta.get("summary")), type=evaluation.Summary)
         except msgspec.DecodeError as error:
@@ -308,7 +308,7 @@ class Import(Job, tag="import"):
     file: str
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        blob = _only(result, "model").blob
+        blob = only_artifact(result, "model").blob
         return (model.Imported(variant=self.variant, model=blob, source=self.file, node=node),)
 
     def is_ended_by(self, event: Event) -> bool:
@@ -361,34 +361,3 @@ def decode(kind: str, body: bytes) -> Job:
         return _DECODERS[kind].decode(body)
     except msgspec.DecodeError as error:
         raise InvalidPayload("$", str(error)) from error
-
-
-def _only(result: JobResult, kind: str) -> Artifact:
-    artifacts = [output for output in result.outputs if output.kind == kind]
-    if len(artifacts) != 1:
-        raise JobFailed(f"the workload made {len(artifacts)} artifacts of kind {kind}, not 1")
-    return artifacts[0]
-
-
-def _count(artifact: Artifact, key: str) -> int:
-    number = artifact.meta.get(key)
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        reason = f"the workload reports {key} = {number!r}: a whole number above 0 is needed"
-        raise JobFailed(reason, blob=artifact.blob)
-    return number
-
-
-def _check_blocks(job: Match, result: JobResult) -> None:
-    """Blocks are evidence: exactly those that the job asks for, each score between 0 and 1.  Raises JobFailed."""
-    if len(result.settings) > SETTINGS_LENGTH_MAX:
-        raise JobFailed(f"settings of a match: at most {SETTINGS_LENGTH_MAX} characters, not {len(result.settings)}")
-    numbers = [block.number for block in result.blocks]
-    if numbers != list(range(job.first, job.first + job.count)):
-        raise JobFailed(f"blocks {job.first} … {job.first + job.count - 1} are needed, not {numbers[:8]}")
-    seats = parse(job.variant).players
-    for block in result.blocks:
-        for name, values in (("scores", block.scores), ("ranks", block.ranks)):
-            if name == "ranks" and not values:
-                continue
-            if len(values) != seats or not all(0.0 <= value <= 1.0 for value in values):
-                raise JobFailed(f"block {block.number} needs {seats} {name} from 0 to 1, not {list(values)[:8]}")
