@@ -51,7 +51,7 @@ types: $(VENV)/.dev ## mypy, strict
 unit game contract sim e2e: export PYTHONDONTWRITEBYTECODE =
 
 unit: $(VENV)/.dev ## unit, house rules and documents: the inner loop
-	$(BIN)/pytest -n 2 --dist loadgroup tests/unit tests/tidy tests/documents --ignore tests/documents/test_seeds.py
+	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/tidy tests/documents --ignore tests/documents/test_seeds.py
 
 game: $(VENV)/.dev ## the bundled workload: rules, search, training
 	$(BIN)/pytest -n 2 tests/reversi

@@ -150,7 +150,7 @@ def _sides(_: Path) -> Iterator[Mapping[str, Side]]:
 
 
 DEAD_LETTERS = Contest(
-    name="letters",
+    name="dead-letters",
     open=_sides,
     lines=(
         Line("capture", f"dead letters captured, batches of {BATCH}", "letters/s", "captured rate", ours_min=20_000),
