@@ -221,3 +221,12 @@ def test_a_job_of_an_earlier_version_still_decodes() -> None:
     body = b'{"type":"play","variant":"hex8_2p","seed":7,"model":"m","games":3,"later":{"x":1}}'
 
     assert jobs.decode("play", body) == Play(variant="hex8_2p", model="m", games=3, seed=7)
+
+
+def test_matches_for_different_purposes_have_different_keys() -> None:
+    """A match that an operator or a proof asks for is never taken for one that the gate waits for."""
+    match = Match(variant="hex8_2p", candidate="c", champion="m", first=0, count=4, node="n")
+
+    keys = {msgspec.structs.replace(match, purpose=purpose).key for purpose in Purpose}
+
+    assert len(keys) == len(Purpose)

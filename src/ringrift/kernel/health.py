@@ -16,6 +16,11 @@ class Status(IntEnum):
     DEGRADED = 2
     HEALTHY = 3
 
+    @classmethod
+    def _missing_(cls, value: object) -> "Status":
+        """A node of another version may report a status that this one does not have: its record stays readable."""
+        return cls.UNKNOWN
+
 
 class Health(Value, omit_defaults=True):
     """How one part is, and a reason that a person can act on."""

@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
-from ringrift.cluster.roster import SILENT_BEATS, NodeRecord, Roster
+from ringrift.cluster.activity import Activity
+from ringrift.cluster.daemon_summary import DaemonSummary
+from ringrift.cluster.roster import NODES, SILENT_BEATS, NodeRecord, Roster
+from ringrift.kernel.health import Health, Status
+from ringrift.store.ports import Put
+from ringrift.supervision.status import DaemonStatus
 from unit.work.world import World, play
 
 PATIENCE = SILENT_BEATS * 5.0
@@ -89,5 +94,28 @@ def test_a_beat_that_goes_back_is_a_beat(tmp_path: Path) -> None:
         await world.roster.put(NodeRecord(id="a", profile="full", address="x", beat=3))
 
         assert await names(world.roster) == ["a"]
+
+    play(tmp_path, story)
+
+
+def test_a_status_of_another_version_does_not_hide_the_other_nodes(tmp_path: Path) -> None:
+    """A heartbeat with a status that this version does not have reads as unknown, and every node stays listed."""
+
+    async def story(world: World) -> None:
+        strange = DaemonStatus(name="x", health=Health(part="x", status=Status.DEGRADED))
+        activity = Activity(daemons=DaemonSummary(statuses=(strange,)))
+        await world.roster.put(NodeRecord(id="a", profile="full", address="", beat=1, activity=activity))
+        await world.beat("b")
+        async with world.store.begin() as tx:
+            body = (await tx.get(NODES.kind, ["a"]))["a"]
+            changed = body.replace(b'"status":2', b'"status":9')
+            assert changed != body
+            await tx.put([Put(kind=NODES.kind, id="a", body=changed)])
+
+        nodes = {node.id: node for node in await world.roster.all_nodes()}
+
+        assert set(nodes) == {"a", "b"}
+        [daemon] = nodes["a"].activity.daemons.statuses
+        assert daemon.health.status is Status.UNKNOWN
 
     play(tmp_path, story)
