@@ -8,7 +8,7 @@ SEEDS ?= 200
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup fmt lint types unit game contract sim e2e bench docs lock clean
+.PHONY: help run test setup fmt lint types unit game contract sim e2e mutants bench docs lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -66,6 +66,9 @@ e2e: $(VENV)/.dev ## real processes, real signals, the command line
 	$(BIN)/pytest tests/e2e/test_reversi_kills.py # it measures seconds, so it has the machine to itself
 	$(BIN)/pytest -n 2 --dist worksteal tests/e2e --ignore tests/e2e/test_reversi_kills.py
 
+mutants: $(VENV)/.dev ## break the product in small ways, each of which a test must notice (AREA=events, NAME=part, NEW=1: only what is open)
+	$(BIN)/python tests/mutations.py $(if $(AREA),--area $(AREA)) $(if $(NAME),--name $(NAME)) $(if $(NEW),--new) $(ARGS)
+
 $(VENV)/.bench: requirements/bench.txt | $(VENV)/bin/python
 	rm -rf $(VENV)/peers
 	$(BIN)/pip install -q --require-hashes --target $(VENV)/peers -r requirements/bench.txt
@@ -74,9 +77,10 @@ $(VENV)/.bench: requirements/bench.txt | $(VENV)/bin/python
 bench: $(VENV)/.dev $(VENV)/.bench ## speed as ratios against raw SQLite and peers of the same run
 	$(BIN)/python -m bench $(ARGS)
 
-docs: $(VENV)/.dev ## write the reference pages again; fails if they changed
+docs: $(VENV)/.dev ## write the reference pages and the states of the coverage page again; fails if they changed
 	$(BIN)/python tools/reference.py
-	git diff --exit-code docs/reference
+	$(BIN)/python tools/coverage.py
+	git diff --exit-code docs/reference docs/coverage.md
 
 # uv does not read pip's settings; without the folder of CPU wheels it would lock torch's CUDA packages.
 lock: export UV_FIND_LINKS ?= $(shell $(BIN)/pip config get global.find-links 2>/dev/null)

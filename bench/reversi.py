@@ -20,7 +20,7 @@ from pathlib import Path
 from ringrift_reversi.workload import Reversi
 from ringrift.workload.api import JobSpec
 from ringrift.workload.scratch import Scratch
-ctx = Scratch(Path(sys.argv[1]), durable=False)
+ctx = Scratch(Path(sys.argv[1]))
 model = Reversi().run(JobSpec("job", "train", "square8_2p", 1), ctx).outputs[0].blob
 job = JobSpec("job", "play", "square8_2p", 1, inputs={"model": (model,)}, params={"games": int(sys.argv[2])})
 Reversi().run(job, ctx)
@@ -61,7 +61,7 @@ def _play(variant: str, _: Path) -> Iterator[Mapping[str, Side]]:
     movers = np.zeros(ROWS, np.int8)
 
     def ours(folder: Path) -> Metrics:
-        ctx = Scratch(folder, durable=False)
+        ctx = Scratch(folder)
         blob = ctx.publish("model", net.save(model, {}), {}).blob
         params = {"games": GAMES, "sims": SIMS, "slots": ROWS, "dtype": dtype, "random_plies": 0}
         begun = time.process_time()

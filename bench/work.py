@@ -114,7 +114,7 @@ def fill(path: Path) -> None:
             for name, _ in triggers:
                 db.execute(f"DROP TRIGGER {name}")
             db.execute(FILL, (FINISHED, Play.kind(), parts.VARIANT, parts.job_rows(1)[0][4]))
-            db.execute("INSERT INTO job_counts VALUES (?, ?, 'done', ?)", (Play.kind(), parts.VARIANT, FINISHED))
+            db.execute("INSERT INTO job_counts VALUES (?, ?, 'done', '', ?)", (Play.kind(), parts.VARIANT, FINISHED))
             for _, script in triggers:
                 db.execute(script)
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

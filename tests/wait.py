@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable
 STEP_SECONDS = 0.01
 
 
-async def wait_until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 5.0) -> None:
+async def wait_until(
+    condition: Callable[[], bool | Awaitable[bool]], seconds: float = 5.0, *, step_seconds: float = STEP_SECONDS
+) -> None:
     """Return as soon as *condition* holds; raise TimeoutError if it does not within *seconds*."""
     async with asyncio.timeout(seconds):
         while True:
@@ -16,7 +18,7 @@ async def wait_until(condition: Callable[[], bool | Awaitable[bool]], seconds: f
                 holds = await holds
             if holds:
                 return
-            await asyncio.sleep(STEP_SECONDS)
+            await asyncio.sleep(step_seconds)
 
 
 def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:

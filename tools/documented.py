@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 
 from ringrift_compat.aliases import ALIASES, DONE_BY, REPLACED
-from ringrift_compat.daemons.duties import DUTIES
+from ringrift_compat.daemons.duties import DUTIES, Duty
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from documents import not_yet, seeds  # noqa: E402 - the tests are no package of ours
+from compat.test_duties import SHOWN_BY  # noqa: E402 - the tests are no package of ours
+from documents import not_yet, seeds  # noqa: E402
 
 HOME = "ringrift_compat."
 TESTS_SHOWN_MAX = 3
@@ -98,12 +99,22 @@ documents' own examples run is shown by `tests/documents/test_seeds.py`; what do
 
 """
     text += table(("document", "module", "name", "ours", "shown by"), table_rows)
-    text += (
-        "\n## Daemons\n\nEvery `DaemonType` of the documents and the earlier system, and what does its job here.\n\n"
-    )
-    return text + table(
-        ("daemon", "category", "here"), ((f"`{duty.name}`", duty.kind, duty.target) for duty in DUTIES.values())
-    )
+    text += """
+## Daemons
+
+Every `DaemonType` of the documents and the earlier system: whether its duty is done here, by which daemon or part, and
+the test that fails if it is not. What is not done never runs, and says what brings it.
+
+"""
+    return text + table(("daemon", "duty", "here", "shown by"), map(_duty, DUTIES.values()))
+
+
+def _duty(duty: Duty) -> tuple[str, str, str, str]:
+    state = "done" if duty.is_done else duty.target.partition(": ")[0]
+    here = duty.target if duty.is_done else duty.target.partition(": ")[2]
+    needs = f", if `{duty.setting}` is set" if duty.setting else ""
+    own = "our own daemon" if duty.name.lower() == duty.target else "—"
+    return f"`{duty.name}`", state, here + needs, f"`{SHOWN_BY[duty.name]}`" if duty.name in SHOWN_BY else own
 
 
 def is_possible() -> bool:

@@ -11,9 +11,36 @@ import msgspec
 
 from ringrift.events import catalog
 from ringrift.events.base import Event
-from ringrift.events.schema import example, shape
+from ringrift.events.schema import example
 
 FILE = Path(__file__).parent.parent / "tests" / "unit" / "events" / "recorded" / "bodies.jsonl"
+# No type contains itself, so this is deeper than anything that we declare.
+_NESTING_MAX = 8
+
+
+def shape(event: type[Event]) -> dict[str, Any]:
+    """The part of *event* that must not change: its fields with their types on the wire, and the required ones."""
+    _, parts = msgspec.json.schema_components([event], ref_template="{name}")
+    schema = parts[event.__name__]
+    fields = {name: _bare(part, parts) for name, part in schema["properties"].items() if name != "type"}
+    return {"fields": fields, "required": [name for name in schema["required"] if name != "type"]}
+
+
+def _bare(part: Any, parts: dict[str, Any], nested: int = 0) -> Any:
+    """*part* with its references resolved, without descriptions and defaults."""
+    assert nested < _NESTING_MAX
+    match part:
+        case {"$ref": str(name)}:
+            return _bare(parts[name], parts, nested + 1)
+        case {"properties": dict(fields)}:
+            bare = {name: _bare(field, parts, nested + 1) for name, field in fields.items()}
+            return {"type": "object", "properties": bare, "required": part.get("required", [])}
+        case dict():
+            prose = ("title", "description", "default")
+            return {key: _bare(value, parts, nested + 1) for key, value in part.items() if key not in prose}
+        case list():
+            return [_bare(item, parts, nested + 1) for item in part]
+    return part
 
 
 def recorded(file: Path) -> list[dict[str, Any]]:

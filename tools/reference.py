@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from ringrift.cli.command_line import COMMANDS, parser
 from ringrift.cli.environment import VARIABLES
+from ringrift.cli.main import _COMMANDS, _parser
 from ringrift.daemons import DAEMONS
 from ringrift.events.base import Event
 from ringrift.events.catalog import EVENTS, FOR_PEOPLE
@@ -146,28 +146,43 @@ def old_events() -> str:
     """Every old name, and what it is here."""
     rows = old_names.names()
     typed = {name: row for name, row in rows.items() if row.event is not None}
+    late, retired = reasons(rows, "not_yet"), reasons(rows, "retired")
     words = [(f"`{ours}`", ", ".join(f"`{word}`" for word in theirs)) for ours, theirs in WORDS.items()]
-    retired: dict[str, list[str]] = {}
-    for name, row in rows.items():
-        if row.event is None:
-            retired.setdefault(row.retired, []).append(name)
     return (
         "# Old names of events\n\n"
         + paragraph(f"""
-            The documents and the earlier system use {len(rows)} names: {len(typed)} are events of ours,
-            {len(rows) - len(typed)} are retired. Upper and lower case, dots and underscores, and the endings COMPLETE,
-            COMPLETED and COMPLETION make no difference. A subscriber to an old name gets the event beside it where that
-            has the fixed fields. A publish under an old name becomes that event if the payload holds every field
-            without a default; otherwise, and for retired and unknown names, `custom.published` carries name and
-            payload.
+            The documents and the earlier system use {len(rows)} names: {len(typed)} are true, which means that one of
+            our events means the same, {sum(map(len, late.values()))} are not there yet, and
+            {sum(map(len, retired.values()))} are retired. Upper and lower case, dots and underscores, and the endings
+            COMPLETE, COMPLETED and COMPLETION make no difference. A subscriber to a true name gets the event beside it
+            where that has the fixed fields (one of several values that are divided by a bar) and meets the condition. A
+            publish under a true name becomes that event if the payload holds every field without a default; otherwise,
+            and under every other name, `custom.published` carries name and payload, and subscribers to that name get
+            it. A subscriber to a name that is not true gets nothing else.
         """)
         + "\n"
-        + table(("old name", "event", "fixed fields", "field map"), [old_row(*item) for item in typed.items()])
+        + table(("old name", "event", "fixed fields and condition", "field map"), [old_row(*i) for i in typed.items()])
         + "\n## Fields\n\nWords for our fields that are understood under every name.\n\n"
         + table(("field", "also called"), words)
-        + "\n## Retired\n\n"
-        + table(("why", "names"), [(why, ", ".join(f"`{name}`" for name in names)) for why, names in retired.items()])
+        + "\n## Not yet\n\nNo event of ours has these names until what is named beside them is built.\n\n"
+        + table(("what brings it", "names"), [(what, listed(names)) for what, names in late.items()])
+        + "\n## Retired\n\nThe subject of these names never comes here.\n\n"
+        + table(("why", "names"), [(why, listed(names)) for why, names in retired.items()])
     )
+
+
+def reasons(rows: Mapping[str, old_names.Row], field: str) -> dict[str, list[str]]:
+    """The names that have a reason of this kind, by the reason."""
+    names: dict[str, list[str]] = {}
+    for name, row in rows.items():
+        if reason := getattr(row, field):
+            names.setdefault(reason, []).append(name)
+    return names
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in one cell."""
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def old_row(name: str, row: old_names.Row) -> tuple[str, str, str, str]:
@@ -175,7 +190,9 @@ def old_row(name: str, row: old_names.Row) -> tuple[str, str, str, str]:
     assert row.event is not None
     also = [word for word in old_names.words() if word != name and old_names.canonical(word) == name]
     names = f"`{name}`" + "".join(f", `{word}`" for word in also)
-    return names, f"`{row.event.name()}`", pairs(row.fixed, " = "), pairs(row.same, " → ")
+    fixed = {key: " | ".join(map(str, v)) if isinstance(v, tuple) else v for key, v in row.fixed.items()}
+    conditions = "; ".join(part for part in (pairs(fixed, " = ") if fixed else "", row.condition) if part) or "—"
+    return names, listed(event.name() for event in row.events), conditions, pairs(row.same, " → ")
 
 
 def pairs(mapping: Mapping[str, object], sign: str) -> str:
@@ -259,10 +276,10 @@ def faults() -> str:
 
 def commands() -> str:
     """Every command and its options."""
-    top = parser()
+    top = _parser()
     chosen = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
     text = "# Command line\n"
-    for name, about in COMMANDS.items():
+    for name, about in _COMMANDS.items():
         rows = [
             (f"`{', '.join(a.option_strings) or a.dest}`", a.help or "")
             for a in chosen.choices[name]._actions

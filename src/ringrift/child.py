@@ -19,10 +19,9 @@ from contextlib import suppress
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import ChildDied, printable
 
-KILL_SECONDS_MAX = 5.0
-"""How long a child that was killed may take to be gone."""
-DRAIN_SECONDS_MAX = 1.0
-"""How long the end of a dead child's output is waited for: a grandchild may keep the pipe open."""
+OnOutput = Callable[[bytes], None]
+KILL_SECONDS_MAX = 5.0  #: How long a child that was killed may take to be gone.
+DRAIN_SECONDS_MAX = 1.0  #: How long the rest of a dead child's output is awaited: a grandchild may keep it open.
 _LAST_OUTPUT_BYTES_MAX = 4 * 1024
 _LAST_LINES_MAX = 8
 _LINE_CHARACTERS_MAX = 300
@@ -49,10 +48,7 @@ class _LastOutput:
 
 
 class Child:
-    """One child process in its own process group, used from one event loop.
-
-    *name* is what error messages call it: "the worker", "the program".
-    """
+    """A child process in its own process group, used from one event loop; *name* is what error messages call it."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
         self.pid = process.pid
@@ -113,15 +109,8 @@ class Child:
             with suppress(ValueError):
                 yield await self.read_line()
 
-    def terminate(self) -> None:
-        """Ask the whole group to stop."""
-        self._signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Kill the whole group: what the child has started must not stay behind."""
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send *number* to the whole group: what the child has started must not stay behind."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
@@ -132,7 +121,7 @@ class Child:
         """
         try:
             if self._process.returncode is None and grace_seconds > 0:
-                self.terminate()
+                self.kill(signal.SIGTERM)
                 if close_input:
                     self._input.close()
                 with suppress(TimeoutError):
@@ -147,21 +136,14 @@ class Child:
 
 
 def run_program(
-    argv: Sequence[str],
-    on_output: Callable[[bytes], None],
-    should_stop: Callable[[], bool],
-    *,
-    stop_seconds_max: float,
-    clock: Clock,
+    argv: Sequence[str], on_output: OnOutput, should_stop: Callable[[], bool], *, stop_seconds_max: float, clock: Clock
 ) -> tuple[int, str]:
     """Run *argv* to its end and return its exit code and the end of its stderr.  Blocks.
 
-    *on_output* gets its stdout as it comes.  Once *should_stop* holds it gets SIGTERM, and is killed *stop_seconds_max*
-    later; it is killed too when *on_output* raises.  It stays in our process group.  Raises OSError if it cannot be
-    started.
+    *on_output* gets its stdout as it comes; if that raises, it is killed.  Once *should_stop* holds it gets SIGTERM,
+    and is killed *stop_seconds_max* later.  Raises OSError if it cannot be started.
     """
-    last_output = _LastOutput()
-    pipe = subprocess.PIPE
+    last_output, pipe = _LastOutput(), subprocess.PIPE
     with (
         subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0) as process,
         selectors.DefaultSelector() as outputs,

@@ -54,8 +54,6 @@ class Cluster:
             nodes = []
             for member in members:
                 own = settings_of(settings, member)
-                opened = Node.open(
-                    own, clock, Random(rng.getrandbits(64)), store=store, launch=launch(own) if launch else None
-                )
+                opened = Node.open(own, clock, Random(rng.getrandbits(64)), store=store, launch=launch and launch(own))
                 nodes.append(await stack.enter_async_context(opened))
             yield cls(store, nodes)

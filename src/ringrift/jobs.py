@@ -7,7 +7,7 @@ keys are unique and opaque: nothing reads a meaning out of them.
 import math
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -16,38 +16,41 @@ from ringrift.events.base import Event
 from ringrift.events.node import CanaryPlayed
 from ringrift.job_results import check_blocks, count_in, only_artifact
 from ringrift.kernel.errors import InvalidPayload, InvalidWork, JobFailed, UnknownName
-from ringrift.kernel.value import Value, changed
+from ringrift.kernel.value import Value, ValueType, changed
 from ringrift.workload.api import JobResult, JobSpec, Scalar
 
 PRIORITY_MIN, PRIORITY_MAX = 0, 100
 URGENT, STAGE, ORDINARY = 90, 60, 40
 _VECTOR_MAX = 1000
 _Place = Literal["workload", "worker", "node"]
+_TRAITS = ("stage", "runs_in", "plays_games", "queue", "key_fields", "input_fields", "param_fields")
 _Inputs = dict[str, tuple[str, ...]]
 _Params = dict[str, Scalar]
 
 
-class Job(Value):
+class _JobType(ValueType):
+    """Puts the traits of a job, which stand beside its tag, into the class."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], **kw: Any) -> ValueType:
+        own = {key: kw.pop(key) for key in _TRAITS if key in kw}
+        return super().__new__(mcls, name, bases, ns | own, **kw)
+
+
+class Job(Value, metaclass=_JobType):
     """Something to be done by exactly one holder at a time.  Higher *priority* goes first."""
 
-    runs_in: ClassVar[_Place] = "workload"
-    """A workload in a child process, our own code in a child process, or the node itself."""
-    plays_games: ClassVar[bool] = False
-    """Its result cannot be checked: quarantined nodes get none of these, and nodes that only play get no others."""
-    queue: ClassVar[str] = ""
-    """The queue of :mod:`ringrift.work.limits` in which it counts."""
-    key_fields: ClassVar[tuple[str, ...]] = ("seed",)
-    """Fields that tell two jobs of this kind and variant apart."""
-    input_fields: ClassVar[tuple[str, ...]] = ()
-    """Fields that name blobs; each is a role of the spec's inputs."""
-    param_fields: ClassVar[tuple[str, ...]] = ()
-    """Fields that the workload gets as params, besides those that settings give every job."""
+    stage: ClassVar[str] = ""  #: The stage of the loop that it belongs to: one of `LOOP_STAGES`.
+    runs_in: ClassVar[_Place] = "workload"  #: A workload or our own code in a child process, or the node itself.
+    plays_games: ClassVar[bool] = False  #: Not checkable: quarantined nodes get none, nodes that only play no others.
+    queue: ClassVar[str] = ""  #: The queue of :mod:`ringrift.work.limits` in which it counts.
+    key_fields: ClassVar[tuple[str, ...]] = ("seed",)  #: Fields that tell two jobs of this kind and variant apart.
+    input_fields: ClassVar[tuple[str, ...]] = ()  #: Fields that name blobs; each is a role of the spec's inputs.
+    param_fields: ClassVar[tuple[str, ...]] = ()  #: Fields that the workload gets as params, besides the settings'.
 
     variant: str
     seed: int = 0
     priority: int = ORDINARY
-    node: str | None = None
-    """The only node that may do it, if there is one."""
+    node: str | None = None  #: The only node that may do it, if there is one.
     isolate: bool = False
 
     @classmethod
@@ -72,6 +75,11 @@ class Job(Value):
         return {name: getattr(self, name) for name in self.param_fields}
 
     @property
+    def size(self) -> int:
+        """Games or blocks in it, where it has such."""
+        return getattr(self, "games", 0) or getattr(self, "count", 1)
+
+    @property
     def blobs(self) -> tuple[str, ...]:
         """All blobs of *inputs*."""
         return tuple(blob for blobs in self.inputs.values() for blob in blobs)
@@ -91,11 +99,8 @@ class Job(Value):
         return getattr(event, "job", None) == self.key
 
 
-class Play(Job, tag="play"):
+class Play(Job, tag="play", stage="selfplay", plays_games=True, input_fields=("model",), param_fields=("games",)):
     """Play a batch of games with *model*."""
-
-    input_fields, param_fields = ("model",), ("games",)
-    plays_games = True
 
     model: str
     games: int
@@ -106,25 +111,18 @@ class Play(Job, tag="play"):
         return (selfplay.BatchFinished(batch=batch.blob, games=games, ephemeral=ephemeral, **shared),)
 
 
-class Sync(Job, tag="sync"):
+class Sync(Job, tag="sync", stage="sync", runs_in="node", queue="sync", key_fields=("blob",)):
     """Make as many verified copies of *blob* as the policy asks for, starting from the node *source*."""
-
-    key_fields = ("blob",)
-    runs_in = "node"
-    queue = "sync"
 
     blob: str
     kind_of: str
     source: str
-    played: int = 0
-    """Games in the blob, where it holds games."""
+    played: int = 0  #: Games in the blob, where it holds games.
+    repair: bool = False  #: Whether it is copied because it had too few copies.
 
 
-class Export(Job, tag="export"):
+class Export(Job, tag="export", stage="export", queue="export", input_fields=("batches",)):
     """Replay *batches* and turn them into training samples."""
-
-    input_fields = ("batches",)
-    queue = "export"
 
     batches: tuple[str, ...]
 
@@ -136,10 +134,8 @@ class Export(Job, tag="export"):
         return (data.Exported(samples=samples.blob, count=count, batches=used, refused=refused, **shared),)
 
 
-class Train(Job, tag="train"):
+class Train(Job, tag="train", stage="train", input_fields=("samples", "parent"), param_fields=("generation",)):
     """Train *parent* on *samples*; with neither, make generation 0."""
-
-    input_fields, param_fields = ("samples", "parent"), ("generation",)
 
     generation: int
     samples: str | None = None
@@ -151,11 +147,8 @@ class Train(Job, tag="train"):
         return (msgspec.structs.replace(event, samples=self.samples, parent=self.parent, metrics=metrics),)
 
 
-class Verify(Job, tag="verify"):
+class Verify(Job, tag="verify", stage="evaluate", queue="evaluation", key_fields=("model",), input_fields=("model",)):
     """Check hash, format and weights of *model*."""
-
-    key_fields = input_fields = ("model",)
-    queue = "evaluation"
 
     model: str
 
@@ -174,18 +167,11 @@ class Purpose(StrEnum):
     PROOF = "proof"
     LADDER = "ladder"
     OPERATOR = "operator"
-    CANARY = "canary"
-    """Played between two baselines on one node, to see whether its results are right."""
+    CANARY = "canary"  #: Played between two baselines on one node, to see whether its results are right.
 
 
-class Match(Job, tag="match"):
-    """Play the *count* blocks from number *first* on between *candidate* and *champion*, or a *baseline* by its name.
-
-    Openings are *plies* random moves long; 0: as long as the workload likes.
-    """
-
-    plays_games = True
-    queue = "evaluation"
+class Match(Job, tag="match", stage="evaluate", plays_games=True, queue="evaluation"):
+    """Play the *count* blocks from number *first* on between *candidate* and *champion*, or a *baseline* by name."""
 
     candidate: str
     champion: str = ""
@@ -193,7 +179,7 @@ class Match(Job, tag="match"):
     count: int
     baseline: str = ""
     purpose: str = Purpose.PROMOTION
-    plies: int = 0
+    plies: int = 0  #: Random moves of an opening; 0: as many as the workload likes.
 
     @property
     def is_canary(self) -> bool:
@@ -219,21 +205,14 @@ class Match(Job, tag="match"):
 
     @property
     def params(self) -> _Params:
-        params: _Params = {"first": self.first, "count": self.count}
-        if self.is_canary:
-            params["candidate"] = self.candidate
-        if self.baseline:
-            params["champion"] = self.baseline
-        if self.plies:
-            params["opening_plies"] = self.plies
-        return params
+        candidate = self.candidate if self.is_canary else ""
+        optional: _Params = {"candidate": candidate, "champion": self.baseline, "opening_plies": self.plies}
+        return {"first": self.first, "count": self.count, **{name: value for name, value in optional.items() if value}}
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
         check_blocks(result, self.variant, self.first, self.count)
-        blocks = tuple(
-            evaluation.Block(number=block.number, scores=tuple(block.scores), ranks=tuple(block.ranks))
-            for block in result.blocks
-        )
+        rows = [(block.number, tuple(block.scores), tuple(block.ranks)) for block in result.blocks]
+        blocks = tuple(evaluation.Block(number=number, scores=scores, ranks=ranks) for number, scores, ranks in rows)
         if self.is_canary:
             return (CanaryPlayed(variant=self.variant, seed=self.seed, blocks=blocks, node=node),)
         players = {"variant": self.variant, "candidate": self.candidate, "champion": self.opponent, "node": node}
@@ -251,7 +230,7 @@ def match_jobs(match: Match, first: int, end: int, size: int) -> tuple[Match, ..
     return tuple(changed(match, first=at, count=min(size, end - at)) for at in range(first, end, size))
 
 
-class Tune(Job, tag="tune"):
+class Tune(Job, tag="tune", stage="tune"):
     """Find out how good *vector* is for what the workload lets one tune."""
 
     vector: tuple[float, ...]
@@ -272,21 +251,14 @@ class Tune(Job, tag="tune"):
         return (tuning.TrialFinished(vector=self.vector, fitness=float(fitness), **shared),)
 
 
-class Distribute(Job, tag="distribute"):
+class Distribute(Job, tag="distribute", stage="distribute", runs_in="node", queue="promotion", key_fields=("model",)):
     """Bring a verified copy of *model* to every node that plays."""
-
-    key_fields = ("model",)
-    runs_in = "node"
-    queue = "promotion"
 
     model: str
 
 
-class Rate(Job, tag="rate"):
+class Rate(Job, tag="rate", stage="evaluate", runs_in="worker", key_fields=(), input_fields=("tally",)):
     """Compute how strong every player is from *tally*, a blob with the counts of all blocks."""
-
-    key_fields, input_fields = (), ("tally",)
-    runs_in = "worker"
 
     tally: str
 
@@ -300,10 +272,8 @@ class Rate(Job, tag="rate"):
         return (evaluation.Rated(variant=self.variant, report=blob, tally=tally, summary=summary, node=node),)
 
 
-class Import(Job, tag="import"):
+class Import(Job, tag="import", stage="import", key_fields=("file",), input_fields=("file",)):
     """Turn *file*, which comes from elsewhere, into a model of ours, if that is what it is."""
-
-    key_fields = input_fields = ("file",)
 
     file: str
 
@@ -316,6 +286,7 @@ class Import(Job, tag="import"):
 
 
 JOBS: tuple[type[Job], ...] = tuple(Job.__subclasses__())
+LOOP_STAGES = (*dict.fromkeys(job.stage for job in JOBS), "promote")  #: *promote*, the move of a champion, has no job.
 JOB_KINDS = frozenset(job.kind() for job in JOBS)
 GAME_KINDS = frozenset(job.kind() for job in JOBS if job.plays_games)
 NODE_KINDS = frozenset(job.kind() for job in JOBS if job.runs_in == "node")
@@ -336,6 +307,16 @@ class JobFilter(Value):
         """Whether *job* is one of those."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         return all(getattr(job, name, None) == value for name, value in values.items() if value)
+
+
+def purpose_of(job: Job | None) -> str:
+    """What *job* is for: the purpose of a match, for a Sync the kind of its blob or *repair*; else empty."""
+    match job:
+        case Match():
+            return str(job.purpose)
+        case Sync():
+            return "repair" if job.repair else job.kind_of
+    return ""
 
 
 def encode(job: Job) -> bytes:

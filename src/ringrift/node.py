@@ -1,9 +1,10 @@
 """Node: one process's share of the cluster, built in one function that reads as the architecture, top to bottom."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import partial
+from operator import attrgetter
 from random import Random
 from typing import Any
 
@@ -26,18 +27,25 @@ from ringrift.kernel.settings import Settings
 from ringrift.pipeline.file_jobs import FileJobs
 from ringrift.store.open import only_coordinator, open_store
 from ringrift.store.ports import Store
+from ringrift.store.roles import ROLE_PREFIX
 from ringrift.supervision import plugin
 from ringrift.supervision.hang_detector import STALL_SECONDS_MAX, CheckIntervals
 from ringrift.supervision.spec import COORDINATES, Daemon
 from ringrift.supervision.supervisor import Supervisor
 from ringrift.sync import ledger
 from ringrift.sync.transfer import Reach, Transfer
+from ringrift.work.breakers import forget_node
 from ringrift.work.desk import StoreDesk
 from ringrift.work.launch.ports import Launch
 from ringrift.work.launch.process import ProcessLaunch
 from ringrift.work.limits import KINDS
-from ringrift.work.program_roles import ROLE_PREFIX
 from ringrift.work.runner import Checkpoint, FetchInputs, OnProgress, Runner, WorkerPool
+
+_PARTS_OF_PARTS = """
+    policy=settings.policy replicas=settings.replicas readers=supervisor.readers
+    store_settings=settings.store bus_settings=settings.bus work_settings=settings.work
+"""
+_DERIVED_PARTS = dict(pair.split("=") for pair in _PARTS_OF_PARTS.split())  #: What daemons ask for by another name.
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,7 @@ class Node:
             roles = Roles(me.id, store, clock, ROLES if leads else (), seconds, envelopes=envelopes)
             address = settings.blobs.folder
             record = NodeRecord(id=me.id, profile=me.profile, address=address, beat=0, ephemeral=me.ephemeral)
-            transfer = Transfer(me.id, store, blobs, reach or _reach_by(roster))
+            transfer = Transfer(me.id, store, blobs, reach or _reach_by(roster), envelopes)
             file_jobs = FileJobs(record, transfer, roster, settings)
             runner = Runner(
                 me.id, desk, WorkerPool(launch or ProcessLaunch(address, work.executables), work), clock, work,
@@ -112,10 +120,9 @@ class Node:
             await node._recover()
             stack.push_async_callback(node._leave)
             daemons, parts = DAEMONS + extra, node.parts()
-            plugins = plugin.Plugins() if simulated else plugin.installed(daemons, parts, me.profile)
-            running = supervisor.run(
-                daemons + plugins.daemons, parts, me.profile, plugins.broken, begin=begin, disabled=me.disabled_daemons
-            )
+            plugins, broken = ((), ()) if simulated else plugin.installed(daemons, parts, me.profile)
+            disabled = me.disabled_daemons
+            running = supervisor.run(daemons + plugins, parts, me.profile, broken, begin=begin, disabled=disabled)
             await stack.enter_async_context(running)
             await router.publish(Joined(node=me.id, profile=me.profile), source="node")
             yield node
@@ -123,7 +130,7 @@ class Node:
     def parts(self) -> dict[str, Any]:
         """The parts that daemons may ask for, by name."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**own, **{name: derive(self) for name, derive in _DERIVED_PARTS.items()}}
+        return own | {name: attrgetter(path)(self) for name, path in _DERIVED_PARTS.items()}
 
     async def _recover(self) -> None:
         """Correct what an earlier process of this node left behind, however it ended."""
@@ -135,20 +142,12 @@ class Node:
 
     async def _leave(self) -> None:
         """Release what other nodes would have to wait for.  A crash instead is as safe, only slower for them."""
-        await self.roles.resign()
+        roles = await self.roles.resign()
         await self.roster.put(msgspec.structs.replace(self.record, gone=True))
         async with self.store.begin() as tx:
-            await tx.append([self.envelopes.make(Left(node=self.node_id), source="node")])
-
-
-_DERIVED_PARTS: dict[str, Callable[[Node], Any]] = {
-    "policy": lambda node: node.settings.policy,
-    "replicas": lambda node: node.settings.replicas,
-    "store_settings": lambda node: node.settings.store,
-    "bus_settings": lambda node: node.settings.bus,
-    "readers": lambda node: node.supervisor.readers,
-}
-"""Parts that daemons ask for by name and that belong to another part."""
+            left = Left(node=self.node_id, profile=self.record.profile, roles=roles)
+            await forget_node(tx, self.node_id)
+            await tx.append([self.envelopes.make(left, source="node")])
 
 
 async def _open_store(stack: AsyncExitStack, settings: Settings, clock: Clock) -> Store:
@@ -162,10 +161,7 @@ async def _open_store(stack: AsyncExitStack, settings: Settings, clock: Clock) -
 
 
 async def release_node_roles(store: Store) -> None:
-    """Free the roles of all nodes: the only coordinator calls this, so every process that held one has ended.
-
-    The roles of programs stay: their processes are their own.
-    """
+    """Free the roles of all nodes, not of programs: the only coordinator calls this, so their processes have ended."""
     async with store.begin() as tx:
         for holder in {row.holder for row in await tx.roles() if row.holder and not row.role.startswith(ROLE_PREFIX)}:
             await tx.release_roles(holder)

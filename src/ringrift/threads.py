@@ -38,8 +38,7 @@ class Threads:
         self._waiting: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[object, ...]] | None] = SimpleQueue()
         self._started = 0
         self._idle = Semaphore(0)
-        self.share = max(threads_max // 2, 1)
-        """Threads that one user who may hang should occupy at most."""
+        self.share = max(threads_max // 2, 1)  #: Threads that one user who may hang should occupy at most.
 
     def run(
         self, call: Callable[..., T], *args: object, on_end: Callable[[], None] | None = None
@@ -55,8 +54,7 @@ class Threads:
         if not self._idle.acquire(blocking=False) and self._started < self._threads_max:
             self._started += 1
             Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
-        context = copy_context()
-        self._waiting.put((done, context.run, (call, *args)))
+        self._waiting.put((done, copy_context().run, (call, *args)))
         return asyncio.wrap_future(done)
 
     def _work(self) -> None:

@@ -48,12 +48,14 @@ _NAMES: Mapping[str, str] = {
     "health.protocols": "HealthCheckResult CoordinatorStatus CoordinatorProtocol DaemonProtocol",
     "health.protocols/helper": "HealthCheckHelper HealthCheckResult CoordinatorStatus",
     "health.queue_monitor": "check_backpressure should_throttle_production",
+    "health.safeguards": "Safeguards check_before_spawn",
     "health.system_health": "UnifiedHealthManager",
     "helpers": "*_safe",
     "pipeline.model_lifecycle": "ModelLifecycleCoordinator get_production_model_id AmbiguousVariant",
     "pipeline.orchestrator": "get_pipeline_status wire_pipeline_events",
     "pipeline.pipeline_actions": """trigger_data_sync trigger_evaluation trigger_npz_export trigger_promotion
         trigger_training""",
+    "pipeline.unified_signals": "UnifiedSignalComputer TrainingSignals",
     "pipeline.selfplay_orchestrator": "wire_selfplay_events emit_selfplay_completion",
     "singleton_mixin": """SingletonMixin ThreadSafeSingletonMixin LazySingletonMixin PersistentSingletonMixin
         SingletonMeta""",
@@ -101,6 +103,7 @@ _MODULES = """
                                     events.event_emitters
     event_subscription_mixin        events.handler_base
     event_subscription_registry     events.subscription_registry
+    feedback_signals                pipeline.unified_signals
     health_check_helper             health.protocols/helper
     health_check_orchestrator       health.node_health health.protocols/helper
     health_facade                   health.node_health health.system_health health.overall health.protocols/helper
@@ -110,6 +113,7 @@ _MODULES = """
     protocols                       health.protocols
     queue_monitor                   health.queue_monitor types
     queue_populator                 daemons.runners
+    queue_populator_daemon          daemons.runners
     stage_events                    events.buses/stage
     system_health_monitor           health.system_health types/recovery
     task_coordinator                tasks.task_coordinator types
@@ -117,18 +121,20 @@ _MODULES = """
     tracing                         ringrift.bus.spans
     unified_distribution_daemon     daemons.runners
     unified_event_coordinator       events.event_router events.router_event events.event_stats events.event_emitters
+    unified_feedback                pipeline.unified_signals
     unified_health_manager          health.system_health types/recovery
     unified_queue_populator         daemons.runners
     unified_replication_daemon      daemons.runners
     app.core.event_bus              events.buses/core
     app.distributed.cross_process_events    events.cross_process_queue
     app.distributed.data_events     events.event_types events.buses events.event_emitters
-    app.distributed.stage_events    events.buses/stage"""
+    app.distributed.stage_events    events.buses/stage
+    app.training.unified_signals    pipeline.unified_signals"""
 """A documented module, below app.coordination where it has no dots, and the rows of names that it serves."""
 
 _SAME_NAME = """
     coordinators.coordinator_config daemons.base_daemon events.event_emitters events.handler_base
-    events.handler_resilience health.dynamic_thresholds helpers pipeline.pipeline_actions
+    events.handler_resilience health.dynamic_thresholds health.safeguards helpers pipeline.pipeline_actions
     pipeline.selfplay_orchestrator singleton_mixin tasks.master_loop_guard tasks.orchestrator_registry
     tasks.task_decorators tasks.training_coordinator types utils
 """
@@ -150,18 +156,17 @@ _DONE_BY = """
     event_mappings: every name of an event, in any spelling, is the same event for publish() and subscribe()
     event_normalization: publish() and subscribe() accept every spelling of the name of an event
     facade: the package app.coordination has the names of all modules
-    feedback_loop_controller unified_feedback: the daemon "pipeline" turns results into signals for later jobs
-    feedback_signals: ringrift.pipeline.signals has the signals and what they change
+    feedback_loop_controller: the daemon "pipeline" turns results into signals for later jobs
     gauntlet_feedback_controller: the daemon "pipeline" reacts to evaluations
     integration_bridge: all buses are views of one log, so there is nothing to connect
     leadership_coordinator: the daemon "elect" competes for the roles of a cluster and renews them
     maintenance_daemon: the daemon "sweep" deletes what is too old and keeps the store small
     model_distribution_daemon npz_distribution_daemon: the daemon "replicate" copies files to other nodes
-    model_performance_watchdog: the daemon "pipeline" tests champions again and rolls back one that lost strength
-    node_circuit_breaker: the daemon "watch" decides from heartbeats which nodes are alive
+    model_performance_watchdog: the daemon "pipeline" keeps win rates and reviews a champion that does worse
+    node_circuit_breaker: ringrift.work.breakers has one for every node, "ringrift status" shows it, safeguards obeys it
     npz_validation: a file is named by its SHA-256, which is checked whenever it is copied or verified
     pipeline_triggers: ringrift.pipeline decides when each stage of a line starts; see "ringrift why"
-    stall_detection: the daemon "rescue" revokes leases that are not renewed
+    stall_detection: ringrift.kernel.stall_detector finds what stood still; the daemon "rescue" ends it
     sync_durability: a file counts as copied when its bytes are on the disk and their hash is right
     tournament_daemon: the daemon "ladder" requests matches that make the ratings of a line more certain
     training_trigger_daemon: the daemon "pipeline" starts training when the samples of a line are exported
@@ -180,11 +185,11 @@ _NOT_YET = """
     multi_provider_orchestrator node_availability_cache node_policies node_recovery_daemon optimization_coordinator
     orphan_detection_daemon p2p_auto_deployer p2p_backend p2p_integration quality_monitor_daemon
     recovery_orchestrator resource_monitoring_coordinator resource_optimizer resource_targets s3_backup_daemon
-    safeguards selfplay_scheduler slurm_backend stability_heuristic sync_bandwidth sync_base sync_bloom_filter
+    selfplay_scheduler slurm_backend stability_heuristic sync_bandwidth sync_base sync_bloom_filter
     sync_constants sync_coordinator sync_facade sync_mutex sync_router sync_stall_handler training_activity_daemon
     training_freshness transaction_isolation transfer_verification unified_idle_shutdown_daemon
     unified_resource_coordinator utilization_optimizer work_queue app.distributed.p2p_sync
-    app.distributed.unified_data_sync app.training.unified_signals
+    app.distributed.unified_data_sync
 """
 
 _REPLACED = """
@@ -193,6 +198,7 @@ _REPLACED = """
     model_distribution_daemon unified_distribution_daemon
     npz_distribution_daemon unified_distribution_daemon
     queue_populator unified_queue_populator
+    queue_populator_daemon unified_queue_populator
     base_handler handler_base
     node_health_monitor health_check_orchestrator
     system_health_monitor unified_health_manager

@@ -29,7 +29,7 @@ from ringrift_compat.daemons.duties import ALWAYS
 from ringrift_compat.embedded_node import HOST, EmbeddedNode
 from ringrift_compat.variables import read_settings
 
-WORK_DAEMON = "work"
+WORK_DAEMON, _HEARTBEAT = "work", "beat"
 _LOCK, _AUTOMATIC = "host lock", "automatic"
 _ID_CHARACTERS_MAX = 50
 _MEMORY_EVENTS = tuple(event for event in catalog.EVENTS if event.SCOPE == "memory")
@@ -39,7 +39,30 @@ log = logging.getLogger(__name__)
 async def open_host(node: EmbeddedNode) -> Node:
     """The whole node of this program, opened at first need.  To be awaited on the loop of the embedded node."""
     async with _lock(node):
-        return get_host(node) or await _open(node)
+        host = get_host(node) or await _open(node)
+        for name in ALWAYS:
+            if host.supervisor.status(name).state == "stopped":  # by rest()
+                await host.supervisor.start(name)
+        return host
+
+
+async def rest(node: EmbeddedNode) -> None:
+    """Stand for no role and take no command until a daemon is started again, if none runs now but those of every node.
+
+    The heartbeat goes on: it shows the health of this node.
+    """
+    async with _lock(node):
+        host = get_host(node)
+        if host is None or any(host.supervisor.status(name).should_run for name in _others(host)):
+            return
+        for name in reversed(ALWAYS):
+            if name != _HEARTBEAT:
+                await host.supervisor.stop(name)
+        await host.roles.resign()
+
+
+def _others(host: Node) -> list[str]:
+    return [report.name for report in host.supervisor.statuses() if report.name not in ALWAYS]
 
 
 def get_host(node: EmbeddedNode) -> Node | None:
@@ -49,13 +72,17 @@ def get_host(node: EmbeddedNode) -> Node | None:
 
 
 async def start_daemons(node: EmbeddedNode, *names: str) -> Node:
-    """The whole node of this program with these daemons running.  Raises UnknownName, GaveUp."""
+    """The whole node of this program with these daemons running, but for those that the settings disable.
+
+    Raises UnknownName, GaveUp.
+    """
     host = await open_host(node)
     if WORK_DAEMON in names:
         # A program that asks for work means all that this node can do, whatever profile was started before.
         host.runner.kinds |= KINDS[node.settings.node.profile]
     for name in names:
-        await host.supervisor.start(name)
+        if name not in host.settings.node.disabled_daemons:
+            await host.supervisor.start(name)
     return host
 
 

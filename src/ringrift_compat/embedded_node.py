@@ -194,7 +194,10 @@ class _Embedded:
 
     def _open(self) -> EmbeddedNode:
         ready: Future[EmbeddedNode] = Future()
-        arguments = (read_settings().settings, ready)
+        read = read_settings()
+        for line in read.warnings:
+            log.warning("%s", line)
+        arguments = (read.settings, ready)
         self._thread = threading.Thread(target=self._run, args=arguments, name="ringrift-embedded", daemon=True)
         self._thread.start()
         node = self._node = ready.result(_OPEN_SECONDS_MAX)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from compat.subscribers import async_test, home
+from compat.user_daemons import quick
+from ringrift.daemons import DAEMONS
 from ringrift.kernel.errors import UnknownName
 from ringrift.node import Node
 from ringrift.store.open import only_coordinator
@@ -15,14 +17,13 @@ from ringrift.supervision.spec import Daemon, Restart
 from ringrift_compat import embedded_host
 from ringrift_compat.coordinators import bootstrap
 from ringrift_compat.coordinators.registry import COORDINATOR_REGISTRY
-from ringrift_compat.daemons.duties import DUTIES
 from ringrift_compat.daemons.types import DaemonType
 from ringrift_compat.embedded_node import embedded
 from ringrift_compat.events.dead_letters import get_dead_letter_queue
 from ringrift_compat.events.event_router import get_router
 from ringrift_compat.events.router_event import RouterEvent
 from ringrift_compat.health import overall
-from ringrift_compat.health.overall import _word
+from ringrift_compat.pipeline import orchestrator, selfplay_orchestrator
 from wait import wait_until
 
 __all__ = ["home"]
@@ -74,6 +75,7 @@ async def test_bootstrap_twice_is_once_and_a_shutdown_undoes_it() -> None:
     again = bootstrap.bootstrap_coordination()
 
     assert again["started_at"] == status["started_at"]
+    assert again["completed_at"] > status["completed_at"]
     assert {report.restarts for report in node().supervisor.statuses()} == {0}
     with pytest.raises(UnknownName):
         bootstrap.bootstrap_coordination(enable_everything=True)
@@ -81,6 +83,44 @@ async def test_bootstrap_twice_is_once_and_a_shutdown_undoes_it() -> None:
     assert not embedded.is_open
     assert not bootstrap.get_bootstrap_status()["initialized"]
     bootstrap.shutdown_coordination()
+
+
+def test_a_plain_shutdown_closes_the_node() -> None:
+    """Outside any loop too; the next bootstrap opens the same store again."""
+    bootstrap.bootstrap_coordination()
+    path = embedded.node().settings.store.path
+
+    bootstrap.shutdown_coordination()
+
+    assert not embedded.is_open
+    assert bootstrap.bootstrap_coordination()["initialized"]
+    assert embedded.node().settings.store.path == path
+
+
+@async_test
+async def test_a_manager_that_shuts_down_leaves_the_coordinators_running() -> None:
+    """It stops only what it has started itself; the node goes on to hold its roles."""
+    bootstrap.bootstrap_coordination()
+    before, manager = running(), quick()
+    assert await manager.start(DaemonType.TOURNAMENT_DAEMON)
+    assert running() == before | {"ladder"}
+
+    await manager.shutdown()
+
+    assert running() == before
+    assert node().roles.holds("pipeline")
+
+
+def test_a_variable_that_nothing_reads_yet_is_named_when_a_program_begins(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line with the work that brings it."""
+    monkeypatch.setenv("RINGRIFT_RAFT_ENABLED", "true")
+
+    bootstrap.bootstrap_coordination()
+
+    lines = [record.message for record in caplog.records if "RINGRIFT_" in record.message]
+    assert lines == ["RINGRIFT_RAFT_ENABLED has no effect yet; it comes with: nodes over a network"]
 
 
 @async_test
@@ -97,6 +137,69 @@ async def test_a_disabled_coordinator_does_not_run() -> None:
     assert "record_ratings" not in running()
     assert "metrics_orchestrator" not in overall.get_system_health()["coordinators"]
     assert "pipeline" in running()
+
+
+@async_test
+async def test_a_coordinator_is_initialized_only_while_its_duty_runs() -> None:
+    """After its daemon was stopped or has failed, the status says so; after another bootstrap it runs again."""
+    assert bootstrap.bootstrap_coordination()["coordinators"]["sync_coordinator"]["initialized"]
+
+    embedded.call(node().supervisor.stop("replicate"))
+
+    state = bootstrap.get_bootstrap_status()["coordinators"]["sync_coordinator"]
+    assert (state["initialized"], state["status"], state["error"]) == (False, "stopped", "replicate was stopped")
+    assert "sync_coordinator" not in bootstrap.initialize_all_coordinators(enable_metrics=False)["errors"]
+    assert bootstrap.get_bootstrap_status()["coordinators"]["sync_coordinator"]["initialized"]
+
+    async def broken() -> None:
+        raise ValueError("no disk")
+
+    embedded.call(node().supervisor.stop("replicate"))
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(replace("replicate", broken), embedded.node().loop))
+    embedded.call(node().supervisor.start("replicate"))
+    status = bootstrap.get_bootstrap_status()
+    assert status["coordinators"]["sync_coordinator"]["status"] == "failed"
+    assert [error for error in status["errors"] if "no disk" in error]
+
+
+@async_test
+async def test_a_coordinator_is_subscribed_while_its_daemons_get_events() -> None:
+    """Those with a daemon that reacts to events are, and those that look from time to time or are a part are not."""
+    states = bootstrap.bootstrap_coordination()["coordinators"]
+    reacting = {daemon.name for daemon in DAEMONS if daemon.on}
+    expected = {name for name, spec in COORDINATOR_REGISTRY.items() if reacting & set(spec.daemons)}
+
+    assert {name for name, state in states.items() if state["subscribed"]} == expected
+    assert {"pipeline_orchestrator", "queue_populator"} <= expected
+    assert "sync_coordinator" not in expected
+    embedded.call(node().roles.resign())
+    later = bootstrap.get_bootstrap_status()["coordinators"]
+    assert not later["pipeline_orchestrator"]["subscribed"] or node().roles.holds("pipeline")
+
+
+@async_test
+async def test_loops_that_are_off_are_disabled_and_not_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With RINGRIFT_EXTRACTED_LOOPS=false self-play and ratings do not start, which is no error; leases expire."""
+    monkeypatch.setenv("RINGRIFT_EXTRACTED_LOOPS", "false")
+
+    status = bootstrap.initialize_all_coordinators(auto_trigger_pipeline=True)
+
+    states = status["coordinators"]
+    for name in ("queue_populator", "selfplay_orchestrator"):
+        assert (states[name]["initialized"], states[name]["status"], states[name]["off"]) == (
+            False,
+            "disabled",
+            ["fill"],
+        )
+        assert "RINGRIFT_EXTRACTED_LOOPS" in states[name]["error"]
+    evaluation = states["evaluation_daemon"]
+    assert (evaluation["initialized"], evaluation["off"]) == (True, ["rate"])
+    assert status["errors"] == []
+    assert not {"fill", "rate"} & running()
+    assert {"rescue", "pipeline", "measure_queues"} <= running()
+    orchestrator.wire_pipeline_events()
+    selfplay_orchestrator.wire_selfplay_events()
+    assert not {"fill", "rate"} & running()
 
 
 @async_test
@@ -149,15 +252,14 @@ async def test_a_coordinator_that_fails_is_never_healthy_and_its_dependents_are_
     assert "pipeline" not in running()
     assert ("work" in running()) == automatic
     health = overall.get_system_health()
-    assert health["coordinators"]["model_coordinator"] == 0.0
-    assert health["overall_health"] < 0.8
-    assert health["status"] != "healthy"
+    assert (health["coordinators"]["model_coordinator"], health["overall_health"]) == (0.0, 0.79)
     assert any("no disk" in issue for issue in health["issues"])
 
 
 @async_test
 async def test_health_falls_with_failures() -> None:
     """A callback that was given up is an issue and lowers the score below healthy; without issues it is healthy."""
+    bootstrap.bootstrap_coordination()
     assert overall.get_system_health()["status"] == "healthy"
 
     async def broken(event: RouterEvent) -> None:
@@ -168,10 +270,10 @@ async def test_health_falls_with_failures() -> None:
     await wait_until(lambda: get_dead_letter_queue().get_stats()["abandoned"] == 1)
 
     health = overall.get_system_health()
-    assert (health["status"], health["overall_health"]) == ("unhealthy", 0.0)
-    assert health["handler_health"]["failed"] == 3
-    assert health["handler_health"]["success_rate"] == 0.0
-    assert health["issues"][1] == "dead_letter_queue: 1 deliveries were abandoned: see  ringrift dlq list"
+    assert (health["status"], health["overall_health"]) == ("degraded", 0.79)
+    assert (health["parts"]["dead_letters"], health["coordinators"]["dead_letter_queue"]) == (0.0, 0.0)
+    assert (health["handler_health"]["failed"], health["handler_health"]["success_rate"]) == (3, 0.0)
+    assert "1 deliveries were abandoned: ringrift dlq list" in health["issues"][0]
 
 
 @async_test
@@ -186,7 +288,7 @@ async def test_auto_trigger_follows_argument_environment_or_default(
 
     assert bootstrap.initialize_all_coordinators(auto_trigger_pipeline=True)["auto_trigger_pipeline"] is True
     assert node().settings.policy.auto
-    assert running() == before | {"work", "trust", "ladder", "sweep"}
+    assert running() == before | {"work", "trust", "ladder", "sweep", "heal", "import_models"}
 
     await bootstrap.shutdown_all_coordinators()
     monkeypatch.setenv("COORDINATOR_AUTO_TRIGGER_PIPELINE", "true")
@@ -210,10 +312,11 @@ async def test_beside_a_coordinator_a_program_is_a_guest(home: Path) -> None:
 
 RUNS = {
     "dead_letter_queue": ["redeliver"],
-    "health_manager": ["watch", "alert"],
+    "health_manager": ["watch", "alert", "heal"],
     "model_coordinator": ["link_champions"],
     "sync_coordinator": ["replicate"],
     "queue_populator": ["fill", "measure_queues"],
+    "selfplay_orchestrator": ["fill"],
     "pipeline_orchestrator": ["pipeline"],
     "job_scheduler": ["rescue"],
     "auto_export_daemon": ["pipeline"],
@@ -224,7 +327,7 @@ RUNS = {
 }
 """The daemons of each coordinator."""
 _PARTS = """event_coordinator task_coordinator global_task_coordinator error_coordinator training_coordinator
-    transfer_verifier selfplay_orchestrator"""
+    transfer_verifier"""
 PARTS = set(_PARTS.split())
 """Coordinators that are a part of every node."""
 
@@ -239,53 +342,22 @@ async def test_each_coordinator_is_the_part_that_does_its_duty() -> None:
     assert {daemon for daemons in RUNS.values() for daemon in daemons} <= running()
 
 
-DONE_BY = {
-    "EVENT_ROUTER": "part",
-    "DAEMON_WATCHDOG": "part",
-    "AUTO_SYNC": "replicate",
-    "MODEL_DISTRIBUTION": "pipeline",
-    "ELO_SYNC": "rate",
-    "DATA_PIPELINE": "pipeline",
-    "SELFPLAY_COORDINATOR": "fill",
-    "TRAINING_TRIGGER": "pipeline",
-    "EVALUATION": "pipeline",
-    "AUTO_PROMOTION": "pipeline",
-    "NODE_HEALTH_MONITOR": "watch",
-    "QUALITY_MONITOR": "later",
-    "CLUSTER_WATCHDOG": "later",
-    "IDLE_RESOURCE": "later",
-    "NODE_RECOVERY": "later",
-    "UTILIZATION_OPTIMIZER": "later",
-    "NPZ_DISTRIBUTION": "replicate",
-    "LAMBDA_IDLE": "later",
-    "VAST_IDLE": "later",
-    "REPLICATION_MONITOR": "replicate",
-    "REPLICATION_REPAIR": "replicate",
-    "QUEUE_POPULATOR": "fill",
-}
-"""The daemons that the API reference and the cluster guide name in their tables."""
+def test_the_registry_is_in_start_order() -> None:
+    """The coordinators of a layer come before those of the next, and each after those that it needs."""
+    names, specs = list(COORDINATOR_REGISTRY), list(COORDINATOR_REGISTRY.values())
+
+    assert [spec.layer for spec in specs] == sorted(spec.layer for spec in specs)
+    assert all(names.index(need) < names.index(spec.name) for spec in specs for need in spec.needs)
 
 
-@pytest.mark.parametrize("name", DONE_BY)
-def test_a_documented_daemon_maps_to_one_of_ours(name: str) -> None:
-    """Each name in the documented tables maps to one of our daemons, to a part of every node, or to "not built"."""
-    duty = DUTIES[name]
+@pytest.mark.parametrize("name", RUNS)
+@async_test
+async def test_a_coordinator_runs_while_the_daemon_of_its_duty_does(name: str) -> None:
+    """It is initialised after the bootstrap, with all its daemons running, and no longer once one has stopped."""
+    assert bootstrap.bootstrap_coordination()["coordinators"][name]["initialized"]
+    assert set(RUNS[name]) <= running()
 
-    assert (duty.target if duty.kind == "daemon" else duty.kind) == DONE_BY[name]
-    assert DaemonType[name].value == name.lower()
+    embedded.call(node().supervisor.stop(RUNS[name][0]))
 
-
-@pytest.mark.parametrize(
-    ("points", "expected"),
-    [
-        (1.0, "healthy"),
-        (0.8, "healthy"),
-        (0.799, "degraded"),
-        (0.6, "degraded"),
-        (0.599, "unhealthy"),
-        (0.0, "unhealthy"),
-    ],
-)
-def test_each_score_has_its_documented_level(points: float, expected: str) -> None:
-    """From 0.8 on it is healthy, from 0.6 on degraded, below that unhealthy."""
-    assert _word(points) == expected
+    state = bootstrap.get_bootstrap_status()["coordinators"][name]
+    assert (state["initialized"], state["error"]) == (False, f"{RUNS[name][0]} was stopped")

@@ -42,6 +42,7 @@ class Part(CoordinatorBase):
         self._note("initialize")
 
     async def _do_start(self) -> None:
+        await asyncio.sleep(0)  # so that another start can come in between
         self._note("start")
 
     async def _do_stop(self) -> None:
@@ -62,7 +63,7 @@ async def test_the_lifecycle_runs_in_order() -> None:
     assert (part.status, part.is_running, bool(part.health_check())) == (CoordinatorStatus.RUNNING, True, True)
     await part.stop()
     await part.stop()
-    assert (part.status, part.uptime_seconds) == (CoordinatorStatus.STOPPED, 0.0)
+    assert (part.status, part.uptime_seconds, bool(part.health_check())) == (CoordinatorStatus.STOPPED, 0.0, False)
     await part.start()
 
     assert part.ran == ["initialize", "start", "stop", "start"]
@@ -126,6 +127,13 @@ class Subscribed(BaseOrchestrator):
     def __init__(self) -> None:
         super().__init__()
         self.recorder = EventRecorder()
+        self.hooks: list[str] = []
+
+    async def _do_start(self) -> None:
+        self.hooks.append("start")
+
+    async def _do_stop(self) -> None:
+        self.hooks.append("stop")
 
     def _get_event_subscriptions(self) -> Mapping[Any, Any]:
         return {"EVENT_A": self.recorder.awaited, "EVENT_B": self._fail}
@@ -154,6 +162,7 @@ async def test_an_orchestrator_is_subscribed_while_it_runs() -> None:
         == [1]
     )
     assert (part.is_subscribed, part.get_stats()["events_processed"] >= 2) == (False, True)
+    assert part.hooks == ["start", "stop"]
     assert get_dead_letter_queue().get_stats()["total"] == 1
     Subscribed.reset_instance()
 

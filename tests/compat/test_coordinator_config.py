@@ -29,6 +29,30 @@ def test_the_config_is_a_view_of_the_settings(home: Path, monkeypatch: pytest.Mo
     assert config.bus.poll_seconds == 0.05
 
 
+def test_every_old_word_is_one_setting(home: Path) -> None:
+    """Each documented word reads the setting that has its meaning; a node of another profile is no coordinator."""
+    config = get_config()
+    ours, options = config.settings, config.options
+
+    assert {name: value for name, value in config.to_dict().items() if name != "settings"} == {
+        "node_id": ours.node.id,
+        "profile": ours.node.profile,
+        "is_ephemeral": ours.node.ephemeral,
+        "db_path": ours.store.path,
+        "event_handler_timeout": ours.bus.handler_seconds_max,
+        "event_validation_strict": options.strict,
+        "job_grace_period": ours.work.grace_seconds,
+        "trace_debug": ours.trace.debug,
+        "auto_trigger_pipeline": ours.policy.auto,
+        "dedup_window_seconds": options.window_seconds,
+        "dlq_max_retries": ours.bus.redelivery.tries,
+        "heartbeat_interval": ours.cluster.beat_seconds,
+        "games_per_export": ours.policy.games_per_export,
+        "min_replicas": ours.replicas.copies_min,
+    }
+    assert (config.profile, config.is_coordinator) == ("full", False)
+
+
 def test_an_unknown_key_is_an_error() -> None:
     """Both ways to read list the valid keys."""
     config = get_config()

@@ -11,8 +11,15 @@ from compat.test_embedded_node import start
 from compat.user_daemons import FIRST, LONG, for_ever, quick
 from ringrift.kernel.errors import SupervisionError
 from ringrift_compat.daemons.adapters import PromotionDaemonAdapter, get_daemon_adapter
+from ringrift_compat.daemons.duties import NotYet
 from ringrift_compat.daemons.manager import get_daemon_manager
-from ringrift_compat.daemons.runners import DaemonRunner, UnifiedReplicationDaemon, get_runner
+from ringrift_compat.daemons.runners import (
+    DaemonRunner,
+    UnifiedDistributionDaemon,
+    UnifiedQueuePopulator,
+    UnifiedReplicationDaemon,
+    get_runner,
+)
 from ringrift_compat.daemons.types import DaemonType
 from ringrift_compat.embedded_host import get_host
 from ringrift_compat.embedded_node import embedded
@@ -63,15 +70,17 @@ async def test_a_runner_joins_a_running_daemon() -> None:
 
 @async_test
 async def test_a_runner_raises_why_it_cannot_run() -> None:
-    """An unbuilt daemon and one that was given up are errors with the reason."""
+    """An unbuilt daemon, a retired one and one that was given up are errors with the reason."""
     manager = quick(max_restart_attempts=0)
 
     async def crashes() -> None:
         raise ValueError("no")
 
     manager.register_factory(FIRST, crashes)
-    with pytest.raises(SupervisionError, match="distillation cannot run: not yet: distillation"):
+    with pytest.raises(NotYet, match="distillation is not built yet; it comes with: distillation"):
         await get_runner(DaemonType.DISTILLATION)()
+    with pytest.raises(SupervisionError, match=r"voter_health_monitor cannot run: retired: .* no node votes"):
+        await get_runner(DaemonType.VOTER_HEALTH_MONITOR)()
     with pytest.raises(SupervisionError, match="ValueError: no"):
         await DaemonRunner(FIRST, manager).run()
     health = DaemonRunner(FIRST, manager).health_check()
@@ -94,27 +103,32 @@ async def test_a_documented_class_is_the_daemon_of_the_manager() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "role"),
+    ("documented", "daemon"),
     [
-        ("DISTILLATION", "distillation_leader"),
-        ("UNIFIED_PROMOTION", "promotion_leader"),
-        ("EXTERNAL_DRIVE_SYNC", "external_sync_leader"),
-        ("VAST_CPU_PIPELINE", "vast_pipeline_leader"),
+        (UnifiedDistributionDaemon, "pipeline"),
+        (UnifiedReplicationDaemon, "replicate"),
+        (UnifiedQueuePopulator, "fill"),
     ],
 )
 @async_test
-async def test_an_adapter_holds_its_role_while_it_runs(kind: str, role: str) -> None:
-    """It acquires the role, does the duty or reports that it is not built, and releases the role when cancelled."""
-    adapter = get_daemon_adapter(DaemonType[kind])
+async def test_each_documented_class_is_its_daemon(documented: type[DaemonRunner], daemon: str) -> None:
+    """A start of it starts the daemon of ours that has its duty, and no other; a stop ends it."""
+    assert await documented().start()
+    assert {name for name in ("pipeline", "replicate", "fill") if state(name) == "running"} == {daemon}
+    assert await documented().stop()
+    assert state(daemon) == "stopped"
+
+
+@async_test
+async def test_an_adapter_holds_its_role_while_it_runs() -> None:
+    """It acquires the role, does the duty under it, and releases the role when cancelled."""
+    adapter = get_daemon_adapter(DaemonType.UNIFIED_PROMOTION)
+    role = "promotion_leader"
     assert adapter.health_check().message == f"waits for the role {role}"
     task = asyncio.ensure_future(adapter.run())
     await wait_until(lambda: adapter.holds_role and has_orchestrator_role(role), LONG)
-    if kind == "UNIFIED_PROMOTION":
-        await wait_until(lambda: bool(adapter.health_check()), LONG)
-        assert state("pipeline") == "running"
-    else:
-        await wait_until(lambda: adapter.health_check().message.startswith("not yet: "), LONG)
-        assert not adapter.health_check()
+    await wait_until(lambda: bool(adapter.health_check()), LONG)
+    assert state("pipeline") == "running"
     await ended(task)
 
     assert not has_orchestrator_role(role)
@@ -122,24 +136,82 @@ async def test_an_adapter_holds_its_role_while_it_runs(kind: str, role: str) -> 
     assert state("pipeline") != "running"
 
 
+UNBUILT = {
+    "DISTILLATION": ("distillation_leader", "distillation"),
+    "EXTERNAL_DRIVE_SYNC": ("external_sync_leader", "external drives"),
+    "VAST_CPU_PIPELINE": ("vast_pipeline_leader", "providers"),
+}
+"""The adapters whose duty is not built: the role of each, and the work that brings the duty."""
+
+
+@pytest.mark.parametrize("kind", UNBUILT)
+@async_test
+async def test_an_adapter_without_a_duty_raises_not_yet_and_holds_no_role(kind: str) -> None:
+    """The error names the daemon and the work that brings its duty, the health is not good, and the role stays free."""
+    role, brings = UNBUILT[kind]
+    adapter = get_daemon_adapter(DaemonType[kind])
+
+    with pytest.raises(NotYet) as raised:
+        await adapter.run()
+
+    assert (raised.value.name, raised.value.brings) == (kind.lower(), brings)
+    assert not adapter.health_check()
+    assert not adapter.holds_role
+    assert not has_orchestrator_role(role)
+    assert state("beat") == "nothing", "nothing was opened for it"
+
+
+@async_test
+async def test_a_user_may_bring_the_duty_of_an_adapter() -> None:
+    """A factory that a user registers for an unbuilt daemon runs under the role of its adapter."""
+    manager = quick()
+    manager.register_factory(DaemonType.DISTILLATION, for_ever)
+    adapter = get_daemon_adapter(DaemonType.DISTILLATION, manager)
+    task = asyncio.ensure_future(adapter.run())
+    await wait_until(lambda: adapter.holds_role and manager.is_running(DaemonType.DISTILLATION), LONG)
+    await ended(task)
+
+    assert not has_orchestrator_role("distillation_leader")
+
+
 HOLDS = """
 import sys
 from app.coordination.orchestrator_registry import acquire_orchestrator_role
-print(acquire_orchestrator_role("promotion_leader"), flush=True)
+print(all([acquire_orchestrator_role(role) for role in sys.stdin.readline().split()]), flush=True)
 sys.stdin.readline()
 """
+
+
+@async_test
+async def test_a_role_of_an_unbuilt_daemon_can_be_held_by_one_process(home: Path) -> None:
+    """Each of the three roles is refused while another process holds it, and free when that process ends."""
+    roles = [role for role, _ in UNBUILT.values()]
+    other = start(HOLDS, home)
+    assert other.stdin is not None
+    assert other.stdout is not None
+    other.stdin.write(" ".join(roles) + "\n")
+    other.stdin.flush()
+    assert await asyncio.to_thread(other.stdout.readline) == "True\n"
+    assert not any(acquire_orchestrator_role(role) for role in roles)
+    await asyncio.to_thread(other.communicate, "\n", LONG)
+    for role in roles:
+        await wait_until(lambda role=role: acquire_orchestrator_role(role), LONG)  # type: ignore[misc]  # bound now
 
 
 @async_test
 async def test_an_adapter_waits_for_a_role_that_another_holds(home: Path) -> None:
     """While another process is the leader nothing runs here; when it ends the adapter takes over."""
     other = start(HOLDS, home)
+    assert other.stdin is not None
     assert other.stdout is not None
+    other.stdin.write("promotion_leader\n")
+    other.stdin.flush()
     assert await asyncio.to_thread(other.stdout.readline) == "True\n"
     adapter = PromotionDaemonAdapter(role_seconds=0.05)
     task = asyncio.ensure_future(adapter.run())
     await asyncio.wait((task,), timeout=0.2)
     assert state("pipeline") == "nothing"
+    assert DaemonType.UNIFIED_PROMOTION not in get_daemon_manager().get_status(), "it was not even asked to start"
     assert not adapter.holds_role
     await asyncio.to_thread(other.communicate, "\n", LONG)
     await wait_until(lambda: adapter.holds_role and state("pipeline") == "running", LONG)

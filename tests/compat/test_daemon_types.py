@@ -27,11 +27,13 @@ DOCUMENTED = {
 
 
 def test_every_name_resolves_to_a_daemon_a_part_or_its_replacement() -> None:
-    """A daemon is one of ours, and an unbuilt type has a reason in words."""
+    """A daemon is one of ours, and an unbuilt or retired type has a reason in words."""
     for duty in DUTIES.values():
-        assert duty.kind in ("daemon", "part", "later")
+        assert duty.kind in ("daemon", "part", "later", "retired")
         assert (duty.target in OURS) is (duty.kind == "daemon")
         assert duty.target.startswith("not yet: ") is (duty.kind == "later")
+        assert duty.target.startswith("retired: ") is (duty.kind == "retired")
+        assert duty.is_done is (duty.kind in ("daemon", "part"))
     assert {duty.target for duty in DUTIES.values()} >= OURS
 
 
@@ -142,3 +144,39 @@ def test_every_state_is_the_status_of_a_health_check(state: str, result: str) ->
     info = DaemonInfo(DaemonType.AUTO_SYNC, DaemonState(state), "replicate", reason="so it is")
 
     assert (info.to_result().status.value, info.to_result().message) == (result, "so it is")
+
+
+DONE_BY = {
+    "EVENT_ROUTER": "part",
+    "DAEMON_WATCHDOG": "part",
+    "AUTO_SYNC": "replicate",
+    "MODEL_DISTRIBUTION": "pipeline",
+    "ELO_SYNC": "rate",
+    "DATA_PIPELINE": "pipeline",
+    "SELFPLAY_COORDINATOR": "fill",
+    "TRAINING_TRIGGER": "pipeline",
+    "EVALUATION": "pipeline",
+    "AUTO_PROMOTION": "pipeline",
+    "NODE_HEALTH_MONITOR": "watch",
+    "QUALITY_MONITOR": "later",
+    "CLUSTER_WATCHDOG": "later",
+    "IDLE_RESOURCE": "later",
+    "NODE_RECOVERY": "later",
+    "UTILIZATION_OPTIMIZER": "later",
+    "NPZ_DISTRIBUTION": "replicate",
+    "LAMBDA_IDLE": "later",
+    "VAST_IDLE": "later",
+    "REPLICATION_MONITOR": "replicate",
+    "REPLICATION_REPAIR": "replicate",
+    "QUEUE_POPULATOR": "fill",
+}
+"""The daemons that the API reference and the cluster guide name in their tables."""
+
+
+@pytest.mark.parametrize("name", DONE_BY)
+def test_a_documented_daemon_maps_to_one_of_ours(name: str) -> None:
+    """Each name in the documented tables maps to one of our daemons, to a part of every node, or to "not built"."""
+    duty = DUTIES[name]
+
+    assert (duty.target if duty.kind == "daemon" else duty.kind) == DONE_BY[name]
+    assert DaemonType[name].value == name.lower()

@@ -26,6 +26,10 @@ from ringrift_compat.embedded_node import embedded
 __all__ = ["home"]
 PARTS = "EVENT_ROUTER DAEMON_WATCHDOG CROSS_PROCESS_POLLER COORDINATOR_HEALTH_MONITOR CONFIG_VALIDATOR"
 """The parts of every node, which stay when a manager is shut down."""
+UNSET = {DaemonType.UNEVALUATED_MODEL_SCANNER, DaemonType.BACKLOG_EVALUATION}
+"""Daemons that need a folder which is not set by default."""
+HEARTBEAT = "beat"
+"""The one daemon of the node that a part is made of."""
 
 
 def supervisor() -> Supervisor:
@@ -51,7 +55,7 @@ def test_finding_7_every_profile_reports_only_running_daemons(profile: str) -> N
     status = manager.get_status()
 
     assert kinds() == KINDS[profile]
-    assert set(started) == set(get_profile_daemons(profile))
+    assert set(started) == set(get_profile_daemons(profile)) - UNSET
     assert all(started.values())
     assert {kind for kind, info in status.items() if info.is_running} >= set(started)
     expected = {daemon.name for daemon in DAEMONS if profile in daemon.profiles} | set(ALWAYS)
@@ -59,7 +63,7 @@ def test_finding_7_every_profile_reports_only_running_daemons(profile: str) -> N
     duties = {info.duty for info in status.values() if DUTIES[info.daemon_type.name].kind == "daemon"}
     assert duties == expected - set(ALWAYS)
     assert all(asyncio.run(manager.shutdown()).values())
-    assert {report.name for report in supervisor().statuses() if report.state == "running"} == set(ALWAYS)
+    assert {report.name for report in supervisor().statuses() if report.should_run} == {HEARTBEAT}
     assert {kind.name for kind in DaemonType if manager.is_running(kind)} == set(PARTS.split())
 
 
@@ -85,6 +89,21 @@ def test_an_unbuilt_daemon_does_not_start(kind: str) -> None:
     assert (info.state, info.is_running) == (DaemonState.IMPORT_FAILED, False)
     assert info.reason == info.last_error == DUTIES[kind].target
     assert manager.get_all_daemon_health()[DaemonType[kind]]["healthy"] is False
+
+
+def test_a_daemon_without_its_setting_has_no_duty_and_does_not_run(home: Path) -> None:
+    """While no folder for models is set its start is false with the key of the setting; with one it runs."""
+    manager, kind = quick(), DaemonType.UNEVALUATED_MODEL_SCANNER
+
+    assert asyncio.run(manager.start_all(profile="full"))[DaemonType.IMPORT_MODELS]
+    assert asyncio.run(manager.start(kind)) is False
+    assert not manager.is_running(kind)
+    assert "imports.folder is ''" in manager.get_daemon_status(kind).reason
+    embedded.shutdown()
+    (home / "ringrift.toml").write_text(f'[imports]\nfolder = "{home / "inbox"}"\n[cluster]\nheal = "off"\n')
+    assert asyncio.run(manager.start(kind)) is True
+    assert manager.is_running(kind)
+    assert asyncio.run(manager.start(DaemonType.RECOVERY_ORCHESTRATOR)) is False
 
 
 def test_untouched_daemons_are_not_listed() -> None:
@@ -204,7 +223,7 @@ def test_the_loops_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     started = asyncio.run(manager.start_all(profile="full"))
 
     refused = {kind for kind, runs in started.items() if not runs}
-    assert {DUTIES[kind.name].target for kind in refused} == {"fill", "rate"}
+    assert {DUTIES[kind.name].target for kind in refused} == {"fill", "rate", "import_models"}
     assert all("disabled_daemons" in manager.get_daemon_status(kind).reason for kind in refused)
     assert manager.is_running(DaemonType.DATA_PIPELINE)
     assert manager.is_running(DaemonType.RESCUE), "expired leases are always returned"
@@ -218,7 +237,7 @@ def test_a_coordinator_is_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         manager.register_factory(FIRST, for_ever)
         started = await manager.start_all()
-        assert set(started) == {*get_profile_daemons("training_node"), FIRST}
+        assert set(started) == {*get_profile_daemons("training_node"), FIRST} - UNSET
         assert all(started.values())
         assert not manager.is_running(DaemonType.DATA_PIPELINE)
 

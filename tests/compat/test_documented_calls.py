@@ -66,7 +66,9 @@ async def test_the_health_and_the_status_of_daemons_can_be_read() -> None:
 
     health = manager.get_all_daemon_health()
     assert (health[DaemonType.AUTO_SYNC]["healthy"], health[DaemonType.AUTO_SYNC]["state"]) == (True, "running")
-    assert manager.get_daemon_status(DaemonType.AUTO_SYNC).is_running
+    info = manager.get_daemon_status(DaemonType.AUTO_SYNC)
+    assert (info.is_running, info.duty, info.category, info.restart_count) == (True, "replicate", "sync", 0)
+    await wait_until(lambda: manager.get_daemon_status(DaemonType.AUTO_SYNC).uptime_seconds > 0)
     await manager.shutdown()
 
 

@@ -117,17 +117,20 @@ def test_the_window_forgets() -> None:
     assert threshold.record_outcome(True) < 0.8
 
 
-def test_the_built_in_thresholds_are_there() -> None:
-    """The four documented thresholds have their values, a user's own is beside them, and another name is unknown."""
-    manager = ThresholdManager()
-    manager.register(DynamicThreshold("mine", 1.0, 0.5, 2.0, strategy="linear"))
-    built_in = {"handler_timeout": 30.0, "heartbeat": 60.0, "plateau_window": 10.0, "memory": 0.8}
+def test_a_manager_has_the_thresholds_that_were_registered() -> None:
+    """By their names, the newest of a name, each moving by its own outcomes; another name is unknown."""
+    clock, manager = ManualClock(), ThresholdManager()
+    manager.register(DynamicThreshold("mine", 0.5, 0.5, 2.0, clock=clock))
+    manager.register(DynamicThreshold("mine", 1.0, 0.5, 2.0, clock=clock))
+    manager.register(DynamicThreshold("other", 1.0, 0.5, 2.0, clock=clock))
+    clock.seconds += 60.0
+    for _ in range(10):
+        manager.get("mine").record_outcome(False)
 
-    assert {name: manager.get(name).value for name in built_in} == built_in
-    assert manager.get("mine").record_outcome(True) == 1.0
-    assert manager.get("mine").success_rate == 1.0
-    with pytest.raises(UnknownName, match="handler_timeout"):
-        ThresholdManager().get("mine")
+    assert manager.get("mine").value > 1.0
+    assert manager.get("other").value == 1.0
+    with pytest.raises(UnknownName, match="mine"):
+        manager.get("heartbeat")
 
 
 def test_invalid_thresholds_are_refused() -> None:

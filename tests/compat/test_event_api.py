@@ -13,6 +13,7 @@ from compat.subscribers import SLOW, EventRecorder, async_test, home
 from ringrift.kernel.errors import Backpressure, InvalidId, UnknownName
 from ringrift_compat.embedded_node import _ACCEPTED_MAX, embedded
 from ringrift_compat.events import old_names, subscription_registry
+from ringrift_compat.events.buses import StageCompletionResult, StageEventBus
 from ringrift_compat.events.dead_letters import get_dead_letter_queue
 from ringrift_compat.events.event_router import get_router
 from ringrift_compat.events.event_types import DataEventType
@@ -174,6 +175,8 @@ async def test_a_base_counts_the_calls_of_its_methods() -> None:
     trainer.stop()
     assert trainer.events == ["EVALUATION_COMPLETED"]
     assert (trainer.stats.success_count, trainer.stats.errors_by_type) == (1, {"EVENT_A": 3})
+    assert (trainer.stats.events_processed, trainer.stats.error_count, trainer.stats.success_rate) == (4, 3, 0.25)
+    assert trainer.stats.last_error.startswith("ValueError")
     assert not get_router().has_subscribers("EVENT_A")
 
 
@@ -196,6 +199,19 @@ async def test_the_documents_pipeline_example_reaches_its_end() -> None:
     assert [event.event_type for event in get_router()._event_history][:1] == ["NPZ_EXPORT_COMPLETE"]
 
 
+@async_test
+async def test_members_of_the_enumeration_publish_and_subscribe() -> None:
+    """A member stands for its event like the name, also where its value is another word."""
+    by_member, by_name = EventRecorder(), EventRecorder()
+    get_router().subscribe(DataEventType.NEW_GAMES_AVAILABLE, by_member.plain)
+    get_router().subscribe("NEW_GAMES_AVAILABLE", by_name.plain)
+    await get_router().publish(DataEventType.NEW_GAMES_AVAILABLE, {"n": 1})
+
+    assert DataEventType.NEW_GAMES_AVAILABLE.value == "new_games"
+    assert [event.payload for event in await by_member.until(1)] == [{"n": 1}]
+    assert [event.event_type for event in await by_name.until(1)] == ["NEW_GAMES_AVAILABLE"]
+
+
 def test_every_old_name_is_a_member_under_every_spelling() -> None:
     """Synonyms are one member; members have their documented values; a user's own can be declared."""
     assert all(getattr(DataEventType, word) is not None for word in old_names.words())
@@ -216,6 +232,42 @@ def test_the_registry_has_the_events_of_every_daemon() -> None:
     reacts = {spec.name: spec.event_types for spec in subscription_registry.DELEGATION_REGISTRY}
     assert "TRAINING_COMPLETED" in reacts["pipeline"]
     assert {spec.name for spec in subscription_registry.INIT_CALL_REGISTRY} > set(reacts)
+    before = {spec.name: spec.after for spec in subscription_registry.INIT_CALL_REGISTRY}
+    assert {"pipeline", "elect"} <= set(before["fill"]), "each names those that start before it"
+
+
+COLLECTED = {
+    "core_events": {
+        "event_router": "get_router RouterEvent EventSource DataEventType",
+        "event_emitters": "emit_training_complete emit_selfplay_complete",
+    },
+    "enums": {
+        "daemon_types": "DaemonType DaemonState",
+        "types": "BackpressureLevel BoardType QueueType TaskType",
+        "event_router": "DataEventType",
+    },
+    "core_utils": {"tracing": "traced span get_trace_id", "utils": "BoundedHistory CallbackRegistry"},
+}
+"""Modules that have the names of others, so that one import is enough."""
+
+
+@pytest.mark.parametrize("collection", sorted(COLLECTED))
+def test_one_import_is_enough_for_the_names_of_several_modules(collection: str) -> None:
+    """Each name is there, and is the object that its own module has."""
+    collected = importlib.import_module(f"app.coordination.{collection}")
+
+    for module, names in COLLECTED[collection].items():
+        own = importlib.import_module(f"app.coordination.{module}")
+        assert [name for name in names.split() if getattr(collected, name, None) is not getattr(own, name)] == []
+
+
+@pytest.mark.parametrize("path", ["app.coordination.stage_events", "app.distributed.stage_events"])
+def test_the_stage_bus_is_that_of_its_module(path: str) -> None:
+    """Both documented paths have the stage bus and its result, and neither of them is another bus."""
+    module = importlib.import_module(path)
+
+    assert module.StageEventBus is StageEventBus
+    assert module.StageCompletionResult is StageCompletionResult
 
 
 def test_a_name_in_several_modules_is_one_object() -> None:

@@ -244,7 +244,7 @@ def test_a_failed_publish_is_not_remembered(is_cancelled: bool) -> None:
     try:
         assert len(run(story())) == 1
     finally:
-        disk.close()
+        disk.unregister()
 
 
 def test_a_cancelled_caller_does_not_cancel_the_publish_of_others(engine: Engine) -> None:

@@ -177,6 +177,8 @@ async def test_an_event_is_found_by_name_among_thousands() -> None:
     assert [event.payload["n"] for event in by_name["EVENT_A"]] == list(range(2400, 2500))
     assert router.get_recent_events(limit=1, event_type="HOST_OFFLINE")[0].payload == {"n": 3}
     assert router.get_recent_events(event_type="NEVER_SAID") == router.get_recent_events(limit=0) == []
+    history = router._event_history
+    assert (len(history), history[-1].payload) == (1000, {"n": 3})
 
 
 @async_test
@@ -223,11 +225,12 @@ async def test_published_events_and_calls_are_counted() -> None:
     for number in range(3):
         await get_router().publish("EVENT_A", {"n": number})
     await get_router().publish("EVENT_B", {})
+    await get_router().publish("EVENT_A", {"n": 0})
     await wait_until(lambda: CoordinatorStats.read(get_router()).events_processed == 6)
 
     stats = CoordinatorStats.read(get_router())
     assert (stats.events_by_type["EVENT_A"], stats.events_by_type["EVENT_B"]) == (3, 1)
     assert stats.events_emitted == sum(stats.events_by_type.values()) == sum(stats.events_by_source.values())
-    assert (stats.errors, stats.error_rate, stats.subscriber_count) == (3, 0.5, 2)
+    assert (stats.errors, stats.error_rate, stats.subscriber_count, stats.duplicates_prevented) == (3, 0.5, 2, 1)
     assert "EVENT_A" not in before.events_by_type
     assert before.events_processed == 0

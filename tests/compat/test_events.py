@@ -10,7 +10,7 @@ import pytest
 
 from compat.subscribers import SLOW, EventRecorder, async_test, home
 from ringrift.events import node as nodes
-from ringrift.kernel.errors import InvalidPayload
+from ringrift.kernel.errors import InvalidPayload, UnknownName
 from ringrift_compat.embedded_node import embedded
 from ringrift_compat.events.buses import StageCompletionResult, StageEventBus, get_core_event_bus, get_data_event_bus
 from ringrift_compat.events.cross_process_queue import CrossProcessEventQueue, publish_event
@@ -114,6 +114,9 @@ async def test_the_retry_daemon_runs_until_cancelled(home: Path) -> None:
     get_router().subscribe("DATA_STALE", once)
     await get_router().publish("DATA_STALE", {"x": 1})
     await wait_until(lambda: get_dead_letter_queue().get_stats()["pending"] == 1)
+    [pending] = get_dead_letter_queue().get_pending_events()
+    assert (pending["event_type"], pending["payload"], pending["retry_count"]) == ("DATA_STALE", {"x": 1}, 1)
+    assert get_dead_letter_queue().get_stats()["by_event_type"] == {"DATA_STALE": 1}
 
     daemon = asyncio.create_task(run_retry_daemon(interval_seconds=0.05))
     await wait_until(lambda: get_dead_letter_queue().get_stats()["recovered"] == 1)
@@ -264,6 +267,11 @@ async def test_the_core_bus_decorates_and_the_stage_bus_publishes_results() -> N
     assert received[0].payload["iteration"] == 4
     assert get_core_event_bus().get_history("training.completed")[0].event_id == received[0].event_id
     assert on_training_completed.__name__ == "on_training_completed"
+    replayed: list[RouterEvent] = []
+    assert get_core_event_bus().replay("training.completed", replayed.append) == 1
+    assert [event.event_id for event in replayed] == [received[0].event_id]
+    core = importlib.import_module("app.core.event_bus")
+    assert core.get_event_bus() is core.get_event_bus() is get_core_event_bus()
 
 
 @async_test
@@ -279,6 +287,55 @@ async def test_a_queue_keeps_events_until_they_are_acknowledged() -> None:
     queue.ack("trainer", first)
     queue.ack("trainer", first)
     assert [event.event_id for event in queue.poll("trainer")] == [second]
+    queue.unsubscribe("trainer")
+    with pytest.raises(UnknownName, match="trainer"):
+        queue.poll("trainer")
+
+
+@async_test
+async def test_the_core_bus_filters() -> None:
+    """Only events that the filter accepts are delivered, plain or async, until the callback is unsubscribed."""
+    bus, plain, decorated = get_core_event_bus(), EventRecorder(), EventRecorder()
+    bus.subscribe("EVENT_A", plain.plain, filter=lambda event: event.payload["n"] > 1)
+
+    @bus.subscribe("event_a", filter=lambda event: event.payload["n"] == 3)
+    async def on_three(event: RouterEvent) -> None:
+        decorated.plain(event)
+
+    for n in (1, 2, 3):
+        await bus.publish("EVENT_A", {"n": n})
+
+    assert [event.payload["n"] for event in await plain.until(2)] == [2, 3]
+    assert [event.payload["n"] for event in await decorated.until(1)] == [3]
+    assert bus.unsubscribe("EVENT_A", plain.plain)
+    assert not bus.unsubscribe("EVENT_A", plain.plain)
+    await bus.publish("EVENT_A", {"n": 9})
+    assert [event.payload["n"] for event in await decorated.until(1)] == [3]
+    assert [event.payload["n"] for event in plain.events] == [2, 3]
+
+
+@async_test
+async def test_a_subscriber_that_stops_polling_is_forgotten() -> None:
+    """After its timeout nothing is kept for it; one that polls stays, and one that subscribes again starts anew."""
+    CrossProcessEventQueue(subscriber_timeout=0.05).subscribe("quiet")
+    queue = CrossProcessEventQueue()
+    queue.subscribe("busy")
+    publish_event("EVENT_A", {"n": 1})
+
+    def is_forgotten() -> bool:
+        queue.poll("busy")
+        try:
+            queue.ack("quiet", "x")
+        except UnknownName as unknown:
+            return unknown.kind == "subscriber"
+        return False
+
+    await wait_until(is_forgotten)
+    with pytest.raises(UnknownName):
+        queue.poll("quiet")
+    assert [event.payload for event in queue.poll("busy")] == [{"n": 1}]
+    queue.subscribe("quiet")
+    assert queue.poll("quiet") == []
 
 
 @async_test
@@ -326,7 +383,7 @@ async def test_emitters_follow_one_rule() -> None:
 
     for spelled in ("emit_training_complete", "emit_training_completion", "emit_training_completed"):
         await getattr(emitters, spelled)(config_key="hex8_2p", model_path="/models/a.pth")
-    await emitters.emit_plateau_detected(config_key="hex8_2p", source="feedback")
+    await emitters.emit_plateau_detected(config_key="hex8_2p", rejections=8, since=1.0, source="feedback")
 
     names = [event.event_type for event in await recorder.until(2)]
     assert names[:2] == ["TRAINING_COMPLETED", "PLATEAU_DETECTED"]

@@ -1,6 +1,7 @@
 """The finder: documented modules come from a table, load nothing until used, and list what they offer."""
 
 import importlib
+import re
 import subprocess
 import sys
 import warnings
@@ -146,6 +147,35 @@ def test_an_old_path_warns_with_its_replacement(path: str) -> None:
         importlib.reload(module)
 
     assert len(warning) == 1
+
+
+SUPERSEDED = {
+    "cluster_monitor_daemon": "unified_cluster_monitor",
+    "robust_cluster_monitor": "unified_cluster_monitor",
+    "model_distribution_daemon": "unified_distribution_daemon",
+    "npz_distribution_daemon": "unified_distribution_daemon",
+    "queue_populator": "unified_queue_populator",
+    "queue_populator_daemon": "unified_queue_populator",
+    "base_handler": "handler_base",
+    "node_health_monitor": "health_check_orchestrator",
+    "system_health_monitor": "unified_health_manager",
+    "unified_event_coordinator": "event_router",
+}
+"""As the documents say it."""
+
+
+@pytest.mark.parametrize("old", sorted(SUPERSEDED))
+def test_a_superseded_path_leads_to_the_documented_one(old: str) -> None:
+    """It warns with the documented replacement, and every name that it has is the same object there."""
+    path, replacement = f"app.coordination.{old}", f"app.coordination.{SUPERSEDED[old]}"
+    module, other = imported(path), imported(replacement)
+
+    with pytest.warns(DeprecationWarning, match=f"{re.escape(replacement)}$"):
+        importlib.reload(module)
+
+    shared = set(module.__all__) & set(other.__all__)
+    assert shared or not module.__all__
+    assert all(getattr(module, name) is getattr(other, name) for name in shared)
 
 
 def test_names_of_the_package_do_not_warn() -> None:

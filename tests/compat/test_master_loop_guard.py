@@ -11,8 +11,7 @@ import pytest
 
 from compat.subscribers import home
 from ringrift.kernel.errors import NotLeader
-from ringrift.store.open import has_coordinator
-from ringrift_compat.tasks.master_loop_guard import LeadershipRole, master_loop_guard
+from ringrift_compat.tasks.master_loop_guard import LeadershipRole, has_coordinator, master_loop_guard
 from ringrift_compat.variables import read_settings
 
 __all__ = ["home"]

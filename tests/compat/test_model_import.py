@@ -7,7 +7,7 @@ import pytest
 
 from compat.beats import beat
 from compat.subscribers import async_test, home
-from ringrift.kernel.errors import InvalidId, Unreachable
+from ringrift.kernel.errors import InvalidId, InvalidPayload, Unreachable
 from ringrift_compat.embedded_host import get_host
 from ringrift_compat.embedded_node import embedded
 from ringrift_compat.events.event_emitters import emit_training_complete
@@ -70,6 +70,8 @@ async def test_a_file_without_a_variant_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "model.pth"
     file.write_bytes(b"weights")
 
-    with pytest.raises(InvalidId):
+    with pytest.raises(InvalidPayload):
         await emit_training_complete(model_path=str(file))
+    with pytest.raises(InvalidId):
+        await get_router().publish("TRAINING_COMPLETED", {"model_path": str(file)})
     assert published() == []

@@ -78,7 +78,7 @@ async def test_a_check_waits_for_the_next_beat(home: Path) -> None:
     orchestrator = get_health_check_orchestrator()
 
     checking = asyncio.ensure_future(orchestrator.check_node_health("n1"))
-    await wait_until(lambda: node_health.NodeSurvey in embedded.node().extensions)
+    await wait_until(lambda: node_health._NodeSurvey in embedded.node().extensions)
     node_health.get_node_health("n1")
     beat("n1", 2)
 

@@ -40,10 +40,19 @@ def read_line(program: "subprocess.Popen[str]") -> str:
     return program.stdout.readline().strip()
 
 
+NAMES = """
+cluster_orchestrator improvement_daemon pipeline_orchestrator p2p_leader tournament_runner model_sync data_sync
+unified_loop distillation_leader promotion_leader external_sync_leader vast_pipeline_leader cluster_data_sync_leader
+"""
+
+
 def test_there_are_thirteen_roles() -> None:
-    """Every role of the documents has a member."""
-    assert len(OrchestratorRole) == 13
-    assert OrchestratorRole("unified_loop") is OrchestratorRole.UNIFIED_LOOP
+    """Every role of the documents has a member of its name, and can be held."""
+    names = [role.value for role in OrchestratorRole]
+
+    assert names == NAMES.split()
+    assert all(acquire_orchestrator_role(name) for name in names)
+    assert all(has_orchestrator_role(role) for role in OrchestratorRole)
 
 
 def test_a_process_may_hold_several() -> None:

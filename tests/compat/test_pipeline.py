@@ -8,20 +8,23 @@ import msgspec
 import pytest
 
 from compat.subscribers import QUICK, async_test, home
-from ringrift.events.pipeline import Requested
+from ringrift.events.pipeline import Opened, Requested
 from ringrift.jobs import Play
+from ringrift.kernel.breaker import BreakerState
 from ringrift.kernel.errors import UnknownName
 from ringrift.pipeline.line import LINES, Line
 from ringrift.work import desk
+from ringrift.work.breakers import BREAKERS, StoredBreaker
 from ringrift_compat import embedded_host
 from ringrift_compat.embedded_node import embedded
 from ringrift_compat.events import old_names
 from ringrift_compat.events.buses import StageCompletionResult
 from ringrift_compat.events.event_router import get_router
-from ringrift_compat.health.circuit_breaker import CircuitBreaker, CircuitState, stage_breaker
 from ringrift_compat.pipeline.model_import import complete_payload
+from ringrift_compat.pipeline.model_lifecycle import ModelLifecycleCoordinator, get_production_model_id
 from ringrift_compat.pipeline.orchestrator import get_pipeline_status, wire_pipeline_events
 from ringrift_compat.pipeline.pipeline_actions import (
+    _wait_for_line,
     trigger_data_sync,
     trigger_evaluation,
     trigger_npz_export,
@@ -69,9 +72,15 @@ def line() -> Line:
     return embedded.call(read())
 
 
-def breaker() -> CircuitBreaker:
-    """The breaker of the stages that this program triggers."""
-    return embedded.node().extension(stage_breaker)
+def open_breaker(subject: str) -> None:
+    """Open the stored breaker of *subject*, as failures of jobs do."""
+
+    async def write() -> None:
+        facts = {"failures": 9, "opened": 1, "seconds": 60.0, "error": "exit 13"}
+        async with embedded.node().store.begin() as tx:
+            await BREAKERS.put(tx, [StoredBreaker(subject=subject, state=BreakerState.OPEN, **facts)])
+
+    embedded.call(write())
 
 
 def alive() -> int:
@@ -120,6 +129,10 @@ async def test_each_trigger_runs_one_stage_to_its_end() -> None:
     assert trained.output_path.endswith(trained.metadata["event"]["model"])
     assert line().champion == trained.metadata["event"]["model"]
     assert promoted.metadata["event"]["model"] == line().champion
+    lifecycle = ModelLifecycleCoordinator.get_instance()
+    ids = {get_production_model_id(), get_production_model_id(VARIANT), lifecycle.get_production_model_id(VARIANT)}
+    assert ids == {line().champion}
+    assert get_production_model_id("hex8_3p") is None
     for name in ("TRAINING_COMPLETED", "MODEL_PROMOTED", "MODEL_DISTRIBUTION_COMPLETE"):
         assert len(get_router().get_recent_events(event_type=name)) == 1
     assert alive() == 0
@@ -149,13 +162,15 @@ async def test_a_whole_iteration_runs_by_triggers(fake: Path) -> None:
     first = line().champion
     await play(1, 2)
     assert [len(line().pending), line().fresh] == [2, 0]
-    done = []
+    done, stages = [], []
     for trigger in (trigger_data_sync, trigger_npz_export, trigger_training, trigger_evaluation, trigger_promotion):
         assert alive() == 0
         done.append(await trigger("hex8", 2, timeout_seconds=60.0))
+        stages.append(get_pipeline_status()["variants"][VARIANT]["stage"])
 
     synced, exported, trained, judged, promoted = done
     assert [result.error for result in done] == [None] * 5
+    assert stages == ["npz_export", "training", "evaluation", "promotion", "selfplay"]
     assert all(result.success and result.duration_seconds > 0 for result in done)
     assert synced.metadata["event"]["nodes"]
     for made, named in ((exported, "samples"), (trained, "model"), (judged, "candidate"), (promoted, "model")):
@@ -164,11 +179,36 @@ async def test_a_whole_iteration_runs_by_triggers(fake: Path) -> None:
         assert made.output_path.endswith(made.metadata["event"][named])
     assert (line().champion, line().generation) == (trained.metadata["event"]["model"], 1)
     assert line().champion != first
-    assert get_pipeline_status()["variants"][VARIANT]["iteration"] == 1
+    state, stored = get_pipeline_status()["variants"][VARIANT], line()
+    assert (state["iteration"], state["generation"], state["champion"]) == (1, 1, stored.champion)
+    assert (state["line_stage"], state["since"]) == (stored.stage.value, stored.since)
+
+
+@async_test
+async def test_an_action_ends_after_the_line_has_moved() -> None:
+    """While the loop has not read the event that ends a stage, the action waits; then the status shows what is next."""
+    node = embedded.node()
+
+    async def prepare() -> int:
+        async with node.store.begin() as tx:
+            await tx.register_reader("pipeline", 0)
+        return (await node.router.publish(Opened(variant=VARIANT, workload="fake"))).position
+
+    position = await embedded.post(prepare())
+    waiting = asyncio.run_coroutine_threadsafe(_wait_for_line(node, position), node.loop)
+    await asyncio.wait((asyncio.wrap_future(waiting),), timeout=0.3)
+    assert not waiting.done()
+
+    async def advance() -> None:
+        async with node.store.begin() as tx:
+            await tx.advance("pipeline", 0, position)
+
+    await embedded.post(advance())
+    await asyncio.wait_for(asyncio.wrap_future(waiting), 20.0)
 
 
 def test_a_job_that_is_buried_fails_its_stage_and_counts_for_the_breaker(fake: Path) -> None:
-    """Its error is the result's, and one failure is recorded for the stage."""
+    """Its error is the result's, and both tries of the job are one failure of the stored breaker."""
     (fake / "ringrift.toml").write_text(
         FAKE.replace("slots", 'params = { fake_crash = "always", fake_stage = "train" }\nslots')
     )
@@ -177,23 +217,25 @@ def test_a_job_that_is_buried_fails_its_stage_and_counts_for_the_breaker(fake: P
 
     assert not result.success
     assert "13" in str(result.error)
-    assert breaker().get_circuits()["training"]["failures"] == 1
+    circuit = get_pipeline_status()["circuits"]["training"]
+    assert (circuit["state"], circuit["failures"]) == ("closed", 1)
 
 
 def test_an_open_breaker_enqueues_nothing() -> None:
-    """The result has the remaining seconds, and no request is in the log; refusals of a gate never open it."""
+    """The result names the stored breaker and its last error, and no request is in the log; a gate's refusals, and the
+    breaker of another stage, keep nothing from being triggered."""
     for _ in range(4):
         asyncio.run(trigger_evaluation("hex8", 2))
-    assert breaker().get_state("evaluation") is CircuitState.CLOSED
-    for _ in range(3):
-        breaker().record_failure("training", "exit 13")
+    assert get_pipeline_status()["circuits"] == {}
+    open_breaker("stage:train")
 
     result = asyncio.run(trigger_training("hex8", 2))
 
     assert not result.success
-    assert "open for another 300 s: exit 13" in str(result.error)
+    assert "the breaker of stage:train is open: exit 13 (9 failures in a row" in str(result.error)
     assert get_router().get_recent_events(event_type="TRAINING_TRIGGERED") == []
     assert get_pipeline_status()["circuits"]["training"]["state"] == "open"
+    assert "breaker" not in str(asyncio.run(trigger_evaluation("hex8", 2)).error)
 
 
 @async_test
@@ -294,7 +336,7 @@ async def test_selfplay_is_announced_by_one_event() -> None:
 
 
 def test_results_have_the_documented_fields() -> None:
-    """Every field of the documents is there and none is required but success."""
+    """Every field that is measured is there, no other is, and none is required but success."""
     made = StageCompletionResult(success=True)
 
     assert set(msgspec.to_builtins(made)) == {
@@ -305,7 +347,4 @@ def test_results_have_the_documented_fields() -> None:
         "output_path",
         "error",
         "metadata",
-        "exit_code",
-        "stdout",
-        "stderr",
     }

@@ -11,6 +11,7 @@ from ringrift.pipeline.line import Batch, Line, _BatchCounts
 from ringrift.pipeline.records import save_line
 from ringrift.store.ports import Put
 from ringrift.work.desk import enqueue
+from ringrift.work.pressure import _LEVELS, BOUNDS, PRESSURES, QueuePressure
 from ringrift_compat.embedded_node import embedded
 from ringrift_compat.health.queue_monitor import (
     _measure,
@@ -78,8 +79,33 @@ def test_each_queue_counts_its_waiting_items() -> None:
     keep(Line(variant="hex8_3p", workload="w", players=3, fresh=100))
 
     depths = {"training_data": 250_100, "pending_games": 2, "evaluation": 3, "promotion": 1, "sync": 2, "export": 4}
-    assert embedded.query(_measure) == depths
+    assert {queue: pressure.depth for queue, pressure in embedded.query(_measure).items()} == depths
     assert check_backpressure(QueueType.TRAINING_DATA) is BackpressureLevel.HARD
+
+
+@pytest.mark.parametrize(("rate", "level"), [(1.0, BackpressureLevel.NONE), (1 / 1800, BackpressureLevel.STOP)])
+def test_a_measured_rate_decides_instead_of_the_count(rate: float, level: BackpressureLevel) -> None:
+    """Thirty exports that are done in half a minute throttle nothing; at half an hour for each they stop production."""
+    node = embedded.node()
+    before = QueuePressure(
+        queue="export", depth=0, drain_seconds=0.0, level="none", trend="steady", since=1.0, limit=36_000.0, rate=rate
+    )
+
+    async def write() -> None:
+        async with node.store.begin() as tx:
+            await PRESSURES.put(tx, [before])
+
+    embedded.call(write())
+    wait_in_line(*exports(30))
+
+    assert check_backpressure(QueueType.EXPORT) is level
+    assert should_throttle_production(QueueType.EXPORT) is (level is BackpressureLevel.STOP)
+
+
+def test_the_documented_levels_and_queues_are_those_of_the_loop() -> None:
+    """Both are in the order of the loop, so that what a program compares is what the loop obeys."""
+    assert [level.value for level in BackpressureLevel] == list(_LEVELS)
+    assert [queue.value for queue in QueueType] == list(BOUNDS)
 
 
 def test_the_monitor_works_on_a_running_loop() -> None:

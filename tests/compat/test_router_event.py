@@ -25,7 +25,8 @@ async def test_the_calls_of_the_module_are_those_of_the_router() -> None:
     subscribe("EVENT_A", recorder.plain)
     assert has_subscribers("EVENT_A")
     published = await publish("EVENT_A", payload={"n": 1}, source="me")
-    assert [event.event_id for event in await recorder.until(1)] == [published.event_id]
+    [received] = await recorder.until(1)
+    assert (received.event_id, received.payload, received.source) == (published.event_id, {"n": 1}, "me")
 
     assert unsubscribe("EVENT_A", recorder.plain)
     assert not has_subscribers("EVENT_A")
@@ -33,7 +34,7 @@ async def test_the_calls_of_the_module_are_those_of_the_router() -> None:
 
 @async_test
 async def test_every_field_has_its_documented_meaning() -> None:
-    """Time, request and hash: an effect of an event belongs to the same request, and has a hash of its own."""
+    """Time, name, source, request, hash: an effect of an event belongs to the same request, and has its own hash."""
     effects = EventRecorder()
 
     async def react(event: object) -> None:
@@ -42,15 +43,17 @@ async def test_every_field_has_its_documented_meaning() -> None:
     get_router().subscribe("EVENT_A", react)
     get_router().subscribe("EVENT_B", effects.plain)
     before = time.time()
-    cause = await get_router().publish("EVENT_A", {"n": 1})
+    cause = await get_router().publish("EVENT_A", {"n": 1}, source="me")
     [effect] = await effects.until(1)
 
+    assert (cause.type, cause.source, effect.type) == ("EVENT_A", "me", "EVENT_B")
     assert before <= cause.timestamp <= effect.timestamp <= time.time()
     assert cause.correlation_id == effect.correlation_id == cause.event_id
     assert cause.trace_id == effect.trace_id != ""
     assert {len(event.content_hash) for event in (cause, effect)} == {len(hashlib.sha256().hexdigest())}
     assert cause.content_hash != effect.content_hash
-    assert (await emit_training_started(config_key="hex8_2p")).event_type == "TRAINING_STARTED"
+    started = await emit_training_started(config_key="hex8_2p", job_id="j", node_id="n", attempt=1)
+    assert started.event_type == "TRAINING_STARTED"
 
 
 @async_test

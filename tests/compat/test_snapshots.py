@@ -128,6 +128,7 @@ async def test_snapshots_are_taken_periodically() -> None:
     snapshots.register(counter)
     await snapshots.start()
     await wait_until(lambda: snapshots.cycle_count >= 3)
+    assert (snapshots.error_count, bool(snapshots.health_check())) == (0, True)
     counter.state = {"broken": True}
     await wait_until(lambda: snapshots.error_count >= 1)
     assert not snapshots.last_error.startswith("InvalidPayload")

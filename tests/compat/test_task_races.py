@@ -9,7 +9,7 @@ RACERS, TRIES = 4, 8
 RACER = """
 import os, sys, threading
 from ringrift.kernel.errors import LimitReached
-from ringrift.work.tasks import TaskLimits
+from ringrift_compat.tasks.task_limits import TaskLimits
 from ringrift_compat.tasks.task_coordinator import TaskCoordinator
 racer, tries = sys.argv[1], int(sys.argv[2])
 coordinator, ids = TaskCoordinator.get_instance(), []

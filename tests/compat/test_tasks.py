@@ -9,12 +9,13 @@ import pytest
 
 from compat.subscribers import EventRecorder, async_test, home
 from ringrift.kernel.errors import IdConflict, LimitReached, TooLarge
-from ringrift.work.tasks import _TRAINING_MAX, _TYPES, TaskLimits, _Limit
+from ringrift.work.tasks import TASK_TYPES, Limit
 from ringrift_compat.embedded_node import embedded
 from ringrift_compat.events.event_router import get_router
 from ringrift_compat.tasks.admission import program_tasks
 from ringrift_compat.tasks.task_coordinator import TaskCoordinator, can_spawn
 from ringrift_compat.tasks.task_lifecycle import get_task_stats, wire_task_events
+from ringrift_compat.tasks.task_limits import _TRAINING_MAX, TaskLimits
 from ringrift_compat.types import TaskType
 from wait import wait_until
 
@@ -31,6 +32,7 @@ def test_can_spawn_advises_and_register_takes() -> None:
     exists."""
     coordinator = TaskCoordinator.get_instance()
 
+    assert coordinator is TaskCoordinator.get_instance()
     assert can_spawn(TaskType.TRAINING, "node-1") == (True, "OK")
     assert can_spawn(TaskType.TRAINING, "node-1") == (True, "OK")
     assert register("a") == "a"
@@ -68,7 +70,7 @@ def test_concurrent_training_has_one_limit() -> None:
     coordinator = TaskCoordinator.get_instance()
     assert coordinator.get_stats()["limits"]["training"] == {"node": 1, "cluster": _TRAINING_MAX}
 
-    coordinator.set_limits(TaskLimits(table=TaskLimits().table | {"training": _Limit(node_max=1, cluster_max=2)}))
+    coordinator.set_limits(TaskLimits(table=TaskLimits().table | {"training": Limit(node_max=1, cluster_max=2)}))
 
     assert coordinator.get_stats()["limits"]["training"] == {"node": 1, "cluster": 2}
     for number in range(2):
@@ -137,7 +139,8 @@ def test_nothing_is_admitted_until_it_is_resumed(verb: str, state: str) -> None:
     getattr(coordinator, verb)("a test")
 
     assert coordinator.get_stats()["state"] == state
-    assert can_spawn("sync", "node-1")[1].startswith(f"task.sync: waits — admission is {state}: a test")
+    word = {"emergency": "in emergency"}.get(state, state)
+    assert can_spawn("sync", "node-1")[1].startswith(f"task.sync: waits — cluster is {word}: a test")
     with pytest.raises(LimitReached):
         register("b", "sync")
     assert coordinator.complete_task("a")
@@ -201,6 +204,7 @@ async def test_the_lifecycle_of_tasks_is_published() -> None:
 @async_test
 async def test_the_lifecycle_counts_registered_and_published_tasks() -> None:
     """Tasks that are registered and tasks of events are counted together, once each; a late heartbeat revives none."""
+    assert not get_task_stats()["subscribed"]
     wire_task_events()
     wire_task_events()
     register("a", "sync")
@@ -224,7 +228,7 @@ async def test_the_lifecycle_counts_registered_and_published_tasks() -> None:
 
 def test_types_are_those_of_the_core() -> None:
     """The core admits the fourteen types that the documents name."""
-    assert tuple(TaskType) == _TYPES
+    assert tuple(TaskType) == TASK_TYPES
 
 
 def test_the_documented_paths_are_served() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from compat.subscribers import async_test, home
 from ringrift.kernel.errors import RingriftError
-from ringrift.work.admission import VERDICTS
+from ringrift.work.limits import VERDICTS
 from ringrift_compat.embedded_node import embedded
 from ringrift_compat.tasks.task_coordinator import TaskCoordinator, can_spawn
 from ringrift_compat.tasks.training_coordinator import (

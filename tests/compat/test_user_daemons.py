@@ -269,3 +269,27 @@ def test_a_registration_survives_the_node() -> None:
 
     assert not manager.is_running(FIRST)
     assert asyncio.run(manager.start(FIRST))
+
+
+@async_test
+async def test_a_shutdown_stops_the_last_started_first() -> None:
+    """Each has ended before the one that was started before it is stopped."""
+    ended: list[str] = []
+
+    def noting(name: str) -> Callable[[], Any]:
+        async def run() -> None:
+            try:
+                await for_ever()
+            finally:
+                await asyncio.sleep(0)
+                ended.append(name)
+
+        return run
+
+    manager = quick()
+    for kind, name in ((FIRST, "first"), (SECOND, "second"), (THIRD, "third")):
+        manager.register_factory(kind, noting(name))
+    assert all(await start(manager, FIRST, SECOND, THIRD))
+    assert all((await manager.shutdown()).values())
+
+    assert ended == ["third", "second", "first"]

@@ -27,7 +27,7 @@ def on_lossy() -> Iterator[Engine]:
     """SQLite on the simulator's lossy disk, on one thread."""
     disk = Disk(f"lossy-{next(_numbers)}", Random(7))
     yield Engine(Path("store.db"), disk)
-    disk.close()
+    disk.unregister()
 
 
 @pytest.fixture(params=["on_file", "on_lossy"])

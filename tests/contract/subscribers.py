@@ -11,7 +11,6 @@ from contract.engines import ManualClock
 from ringrift.bus.delivery import Reader
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.bus.router import Router
-from ringrift.bus.subscription import _SubscriptionStats
 from ringrift.events import custom, data, training, work
 from ringrift.events.base import Envelope, Event
 from ringrift.kernel.clock import Clock
@@ -38,11 +37,6 @@ async def routed(store: Store, clock: Clock | None = None, node: str = "n1", **b
         yield router
     finally:
         await router.close()
-
-
-def live_stats(bus: Router) -> list[_SubscriptionStats]:
-    """The counts of every live subscription."""
-    return [subscription.stats() for subscription in bus.subscriptions]
 
 
 def lost(blob: str, variant: str = "v") -> data.Lost:

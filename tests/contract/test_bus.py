@@ -299,6 +299,8 @@ def test_an_overtaken_reader_continues_from_its_new_position(engine: Engine) -> 
         served.holds = True
         await bus.publish(lost("b"))
         await wait_until(lambda: served.got[-1:] == ["b"] and served.progress > before + 5)
+        delivered = served.progress
+        await wait_until(lambda: served.progress > delivered + 1)  # its transaction has ended
         serving.cancel()
         await asyncio.wait((serving,))
         async with store.read() as view:

@@ -37,6 +37,7 @@ class Office:
 
     def __init__(self, store: Store) -> None:
         self.store, self.clock, self.stall_detector = store, ManualClock(), StallDetector()
+        self.envelopes = EnvelopeFactory("operator", self.clock, Ids(self.clock, Random("operator")))
 
     def desk(self, node: str = "n1") -> StoreDesk:
         """The desk of *node*."""
@@ -363,7 +364,7 @@ def test_cancelling_a_match_spares_other_candidates(engine: Engine) -> None:
             [Match(variant="v", candidate=c, champion="m0", first=first, count=8) for c, first in blocks]
         )
         async with store.begin() as tx:
-            count = await cancel(tx, JobFilter(variant="v", candidate="m1"))
+            count = await cancel(tx, JobFilter(variant="v", candidate="m1"), Office(store).envelopes)
             return count, [row.key for row in await tx.jobs(("ready",), 9)]
 
     assert engine.run(story) == (2, ["match:promotion:v:m10:m0:0", "match:promotion:v:m10:m0:8"])

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from contract.engines import Engine
+from job_context import job_context
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.daemons.pipeline import pipeline
 from ringrift.evaluation.rating import rate
@@ -26,10 +27,9 @@ from ringrift.kernel.verdict import Verdict
 from ringrift.node import Node
 from ringrift.pipeline import ratings
 from ringrift.pipeline.line import DECISIONS, Decision, Line, Stage
-from ringrift.pipeline.ratings import _MATCHES, BLOCKS, _era_of
+from ringrift.pipeline.ratings import _ERAS, _MATCHES, BLOCKS
 from ringrift.pipeline.records import save_line
 from ringrift.sim.blobs import MemoryBlobs
-from ringrift.sim.launch import _Context
 from ringrift.store.ports import Reads, Store
 from ringrift.work.limits import QUARANTINES
 from ringrift.workers import rate as job
@@ -54,7 +54,7 @@ async def recount_log(view: Reads, variant: str) -> Tally:
         blocks = await BLOCKS.all(view, "match", match.id)
         nodes = sorted({block.node for block in blocks})
         quarantined = await QUARANTINES.get_many(view, nodes)
-        eras = {node: await _era_of(view, node) for node in nodes if node not in quarantined}
+        eras = {node: await _ERAS.get(view, node) or 0 for node in nodes if node not in quarantined}
         tally = add(tally, ratings._compare(match, [block for block in blocks if eras.get(block.node) == block.era]))
     return tally
 
@@ -266,7 +266,7 @@ def test_a_blob_without_counts_is_refused() -> None:
     blob = blobs.add(b"{}")
 
     with pytest.raises(Refused) as refused:
-        job.run(JobSpec(job="j", stage="rate", variant=VARIANT, seed=0, inputs={"tally": (blob,)}), _Context(blobs))
+        job.run(JobSpec(job="j", stage="rate", variant=VARIANT, seed=0, inputs={"tally": (blob,)}), job_context(blobs))
 
     assert refused.value.blob == blob
 

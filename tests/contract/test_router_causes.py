@@ -11,7 +11,6 @@ from contract.subscribers import (
     envelopes,
     failed_deliveries,
     finished,
-    live_stats,
     log,
     lost,
     progressed,
@@ -174,8 +173,8 @@ def test_a_subscriber_that_publishes_its_own_trigger_is_stopped(on_file: Engine,
             await register(bus, Echo(bus, same), data.Lost)
             await bus.publish(lost("a"))
             depths, result = await stopped(store, bus)
-            await wait_until(lambda: live_stats(bus)[0].failed > 0)
-            [counts] = live_stats(bus)
+            await wait_until(lambda: bus.subscriptions[0].failed > 0)
+            [counts] = bus.subscriptions
             return depths, result, counts.failed, counts.error
 
     depths, result, failed, error = on_file.run(story)
@@ -197,7 +196,7 @@ def test_a_loop_in_memory_is_stopped(on_file: Engine) -> None:
             bus.publish_memory(progressed("again"))
             await wait_until(lambda: bool(echo.errors))
             await settle()
-            counts = {stats.name: stats for stats in live_stats(bus)}
+            counts = {subscription.name: subscription for subscription in bus.subscriptions}
             return counts["echo"].failed, counts["echo"].error[:12]
 
     assert on_file.run(story) == (1, "LoopDetected")

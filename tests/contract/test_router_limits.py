@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from contract.engines import Engine, run, settle
-from contract.subscribers import Subscriber, failed_deliveries, live_stats, log, lost, progressed, routed
+from contract.subscribers import Subscriber, failed_deliveries, log, lost, progressed, routed
 from ringrift.bus.router import Router
 from ringrift.events import data, work
 from ringrift.events.base import Envelope, Event
@@ -129,7 +129,7 @@ def test_a_subscriber_that_hangs_or_fails_delays_no_other(on_file: Engine) -> No
             for number in range(50):
                 await bus.publish(lost(str(number)))
             await wait_until(lambda: len(good.received) == len(bad.received) == 50)
-            return {stats.name: (stats.delivered, stats.failed, stats.waiting) for stats in live_stats(bus)}
+            return {each.name: (each.delivered, each.failed, each.waiting) for each in bus.subscriptions}
 
     counts = on_file.run(story)
 
@@ -166,7 +166,7 @@ async def ended(bus: Router, subscriber: Subscriber) -> tuple[int, str]:
     await wait_until(lambda: "hang" in subscriber.received)
     bus.publish_memory(progressed("next"))
     await wait_until(lambda: subscriber.received[-1] == "next")
-    [counts] = live_stats(bus)
+    [counts] = bus.subscriptions
     return counts.failed, counts.error
 
 
@@ -238,7 +238,7 @@ def test_a_plain_function_that_hangs_is_abandoned(on_file: Engine) -> None:
                 bus.publish_memory(progressed(job))
             await wait_until(lambda: received == ["first", "hang", "next"])
             let_go.set()
-            [counts] = live_stats(bus)
+            [counts] = bus.subscriptions
             return counts.failed, counts.error[:8]
 
     assert on_file.run(story) == (1, "TimedOut")
@@ -269,7 +269,7 @@ def test_a_plain_function_that_exits_has_failed(on_file: Engine, end: str) -> No
                 bus.publish_memory(progressed(job))
             await wait_until(lambda: received == ["end", "next"])
             await settle()
-            [counts] = live_stats(bus)
+            [counts] = bus.subscriptions
             return counts.failed, counts.error
 
     failed, error = on_file.run(story)
@@ -290,7 +290,7 @@ def test_a_subscriber_that_exits_has_failed(on_file: Engine) -> None:
             await bus.publish_many([lost("end"), lost("next")])
             await wait_until(lambda: subscriber.received == other.received == ["end", "next"])
             await wait_until(lambda: store.position > 2)
-            return live_stats(bus)[0].failed, [row.error for row in await failed_deliveries(store)]
+            return bus.subscriptions[0].failed, [row.error for row in await failed_deliveries(store)]
 
     failed, [error] = on_file.run(story)
 
@@ -311,7 +311,7 @@ def test_plain_functions_that_hang_leave_threads_for_others(on_file: Engine) -> 
             subscription = bus.subscribe(work.Progressed, hang, timeout_seconds=0.05)
             for number in range(12):
                 bus.publish_memory(progressed(str(number)))
-            await wait_until(lambda: subscription.stats().failed >= 6)
+            await wait_until(lambda: subscription.failed >= 6)
             bus.subscribe(work.Progressed, subscriber.plain)
             bus.publish_memory(progressed("for the other"))
             try:
@@ -340,7 +340,7 @@ def test_a_handler_awaiting_a_cancelled_task_has_failed(on_file: Engine) -> None
             await bus.publish_many([lost("a"), lost("b")])
             await wait_until(lambda: subscriber.received == ["a", "b"])
             await settle()
-            [counts] = live_stats(bus)
+            [counts] = bus.subscriptions
             return counts.failed, counts.delivered
 
     assert on_file.run(story) == (1, 1)

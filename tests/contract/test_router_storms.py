@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from contract.engines import Engine, settle
-from contract.subscribers import Subscriber, live_stats, lost, progressed, routed
+from contract.subscribers import Subscriber, lost, progressed, routed
 from ringrift.events import data, work
 from ringrift.kernel.errors import Backpressure
 from ringrift.store.ports import Store
@@ -27,7 +27,7 @@ def test_a_slow_subscriber_gets_the_whole_log(engine: Engine, queue_max: int, ba
                 await bus.publish_many([lost(blob) for blob in NUMBERS[start : start + 20]])
             await wait_until(lambda: len(slow.received) >= 100 and len(fast.received) >= 100, 15)
             await settle()
-            return sum(stats.missed for stats in live_stats(bus))
+            return sum(subscription.missed for subscription in bus.subscriptions)
 
     assert engine.run(story) == 0
     assert slow.received == fast.received == NUMBERS
@@ -66,10 +66,10 @@ def test_dropped_memory_events_are_counted_and_reported(on_file: Engine) -> None
             for number in range(5):
                 bus.publish_memory(progressed(str(number)))
             await bus.publish(lost("in the log"))
-            await wait_until(lambda: live_stats(bus)[0].waiting == 2)
+            await wait_until(lambda: bus.subscriptions[0].waiting == 2)
             go_on.set()
             await wait_until(lambda: "in the log" in subscriber.received)
-            return subscriber.received, live_stats(bus)[0].missed
+            return subscriber.received, bus.subscriptions[0].missed
 
     received, missed = on_file.run(story)
 
@@ -94,7 +94,7 @@ def test_a_subscriber_that_fails_on_a_gap_harms_no_other(on_file: Engine) -> Non
             for number in range(4):
                 await bus.publish(progressed(str(number)))
             await wait_until(lambda: len(subscriber.received) == 4)
-            return subscriber.received, live_stats(bus)[0].missed
+            return subscriber.received, bus.subscriptions[0].missed
 
     received, missed = on_file.run(story)
 
@@ -117,7 +117,7 @@ def test_events_compacted_before_a_slow_subscriber_are_counted_and_reported(engi
                 await tx.compact(3, 1000)
             go_on.set()
             await wait_until(lambda: subscriber.received[-1] == "9")
-            return subscriber.received, live_stats(bus)[0].missed
+            return subscriber.received, bus.subscriptions[0].missed
 
     received, missed = engine.run(story)
 

@@ -1,5 +1,7 @@
 """Compaction drops events that no reader needs any more, and nothing else."""
 
+import pytest
+
 from contract.engines import Engine, append, delivery, logged
 from ringrift.store.ports import Store
 
@@ -22,6 +24,26 @@ def test_compaction_keeps_the_last_events(engine: Engine) -> None:
         return first, after_first, await compact(store, keep=4), await logged(store)
 
     assert engine.run(story) == (2, TEN[2:], 4, TEN[6:])
+
+
+def test_compaction_gives_free_pages_back_to_the_disk(engine: Engine) -> None:
+    """After most events were dropped the file is much smaller than it was, once it is closed."""
+    if engine.disk is not None:
+        pytest.skip("a simulated disk has no file")
+
+    async def fill(store: Store) -> None:
+        await append(store, *[f"{number} {'x' * 5000}" for number in range(400)])
+
+    async def drop(store: Store) -> None:
+        for _ in range(20):
+            await compact(store, keep=1)
+
+    engine.run(fill)
+    full = engine.path.stat().st_size
+    engine.run(drop)
+
+    assert full > 2_000_000
+    assert engine.path.stat().st_size < full / 4
 
 
 def test_compaction_never_passes_a_durable_reader(engine: Engine) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from contract.engines import Engine, append, logged
+from contract.engines import EVERY_STATE, Engine, append, logged
 from contract.stage import Stage
 from ringrift.kernel.errors import SchemaTooNew, SchemaTooOld
-from ringrift.store.ports import Store
-from ringrift.store.sqlite.connect import _SCHEMA_FIRST, _SCHEMA_LAST, connect
+from ringrift.store.ports import Renewal, Store
+from ringrift.store.sqlite.connect import _MIGRATIONS, _SCHEMA_FIRST, _SCHEMA_LAST, connect
 from ringrift.store.sqlite.files import _NETWORK_FILESYSTEMS, _filesystem
 
 
@@ -82,6 +82,38 @@ def test_a_newer_file_is_left_alone(on_file: Engine, stage: Stage, mode: str) ->
 
     assert digest(on_file.path) == before
     assert [path.name for path in on_file.path.parent.iterdir()] == [on_file.path.name]
+
+
+def test_a_store_of_version_4_is_migrated_with_its_jobs(on_file: Engine) -> None:
+    """Every job keeps its state and its holder, the counters are counted anew, and work goes on."""
+    on_file.path.parent.mkdir()
+    db = apsw.Connection(str(on_file.path))
+    db.pragma("journal_mode", "wal")
+    db.execute(dict(_MIGRATIONS)[4])
+    rows = [("a", "ready", None), ("b", "claimed", "n"), ("c", "done", None), ("d", "claimed", "m")]
+    for id, state, holder in rows:
+        db.execute(
+            "INSERT INTO jobs (id, kind, variant, key, body, state, priority, time, holder, fence)"
+            " VALUES (?1, 'play', 'v', ?1, x'7b7d', ?2, 40, 1, ?3, 3)",
+            (id, state, holder),
+        )
+    db.pragma("user_version", 4)
+    db.close()
+
+    async def story(store: Store) -> None:
+        async with store.begin() as tx:
+            assert [(row.id, row.state, row.holder) for row in await tx.jobs(EVERY_STATE, 9)] == rows
+            assert await tx.count_jobs() == {("play", "ready"): 1, ("play", "claimed"): 2, ("play", "done"): 1}
+            counters = await tx.job_counters("claimed", ["play"])
+            assert [(counter.holder, counter.count) for counter in counters] == [("m", 1), ("n", 1)]
+            await tx.finish([Renewal(job="b", fence=3)])
+            [lease] = await tx.claim(("play",), "m", 30.0, 9)
+            assert (lease.job, lease.fence) == ("a", 4)
+            [counter] = await tx.job_counters("claimed", ["play"])
+            assert (counter.holder, counter.count) == ("m", 2)
+
+    on_file.run(story)
+    assert schema(on_file)[0] == _SCHEMA_LAST > 4
 
 
 @pytest.mark.parametrize("version", range(1, _SCHEMA_FIRST))

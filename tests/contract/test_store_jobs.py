@@ -76,6 +76,17 @@ def test_claims_are_fair_within_priority(engine: Engine) -> None:
     assert engine.run(story) == ["urgent", "late-urgent", "old", "older-kind", "new", "low"]
 
 
+def test_one_claim_returns_the_most_urgent_first(engine: Engine) -> None:
+    """However many jobs a claim gets, they come by priority, and among equals the oldest first."""
+
+    async def story(store: Store) -> list[str]:
+        rows = [("a", 10), ("b", 90), ("c", 40), ("d", 90)]
+        await enqueue(store, *(new_job(id, priority=priority) for id, priority in rows))
+        return [lease.job for lease in await claim(store, limit=9)]
+
+    assert engine.run(story) == ["b", "d", "c", "a"]
+
+
 def test_only_the_requested_kinds_are_claimed(engine: Engine) -> None:
     """A claim returns only jobs of the kinds it names, and with no kinds nothing."""
 

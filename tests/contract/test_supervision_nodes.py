@@ -9,6 +9,7 @@ from random import Random
 import msgspec
 import pytest
 
+from ringrift.cluster.daemon_summary import summarize
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import SupervisionError
 from ringrift.kernel.health import Status
@@ -67,8 +68,8 @@ def test_a_blocked_loop_is_reported_with_daemon_duration_and_line(tmp_path: Path
             assert float(health.reason.split()[5]) >= STALL_SECONDS_MAX
             assert "test_supervision_nodes.py:" in health.reason
             assert health.reason.endswith(" in block")
-            assert sup.liveness()
-            assert sup.readiness()
+            assert summarize(sup.statuses(), sup.health()).liveness()
+            assert summarize(sup.statuses(), sup.health()).readiness()
             before = sup.status("beat").runs
             await wait_until(lambda: sup.status("elect").runs > before + 2, SECONDS_MAX)
 
@@ -106,7 +107,7 @@ def test_a_daemon_that_swallows_its_stop_is_named_and_not_started_twice(tmp_path
             with pytest.raises(SupervisionError, match="cannot run twice"):
                 await sup.start("foreign")
             await wait_until(lambda: undisturbed(node), SECONDS_MAX)
-            assert sup.liveness(), "it is not critical"
+            assert summarize(sup.statuses(), sup.health()).liveness(), "it is not critical"
         release.set()
 
     asyncio.run(story())
@@ -121,7 +122,7 @@ def test_a_daemon_that_hangs_and_swallows_its_cancellation_is_given_up(tmp_path:
 
         assert "hangs and does not stop" in sup.status("foreign").health.reason
         assert undisturbed(node)
-        assert sup.liveness()
+        assert summarize(sup.statuses(), sup.health()).liveness()
         release.set()
 
     in_virtual_time(tmp_path, story)
@@ -148,7 +149,7 @@ def in_virtual_time(folder: Path, story: Callable[[Node, asyncio.Event], Awaitab
     try:
         simulate(1, main)
     finally:
-        disk.close()
+        disk.unregister()
 
 
 def greeter(name: str, done: asyncio.Event) -> Daemon:

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from ringrift.cluster.daemon_summary import summarize
 from ringrift.daemons import DAEMONS
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import SettingsError
-from ringrift.kernel.health import Status, _score
+from ringrift.kernel.health import Status, worst
 from ringrift.kernel.settings import PROFILES, NodeSettings, Settings, WorkSettings
 from ringrift.node import Node
 from ringrift.supervision.spec import CATEGORIES, Daemon, Restart, in_order
@@ -47,13 +48,13 @@ def test_a_profile_starts_reports_its_daemons_and_stops(tmp_path: Path, profile:
             begun = clock.tick()
             async with Node.open(settings(tmp_path, profile), clock, Random(1)) as node:
                 sup = node.supervisor
-                await wait_until(lambda: _score(sup.health()) == 1.0, START_SECONDS_MAX)
+                await wait_until(lambda: worst(sup.health()) is Status.HEALTHY, START_SECONDS_MAX)
                 assert clock.tick() - begun < START_SECONDS_MAX
                 assert [status.name for status in sup.statuses()] == of(profile)
                 assert {status.state for status in sup.statuses()} == {"running"}
                 assert all((status.restarts, status.last_error) == (0, "") for status in sup.statuses())
-                assert sup.liveness()
-                assert sup.readiness()
+                assert summarize(sup.statuses(), sup.health()).liveness()
+                assert summarize(sup.statuses(), sup.health()).readiness()
                 start = clock.tick()
             return node, clock.tick() - start
 
@@ -61,7 +62,7 @@ def test_a_profile_starts_reports_its_daemons_and_stops(tmp_path: Path, profile:
 
     assert {status.state for status in node.supervisor.statuses()} == {"stopped"}
     assert {health.reason for health in node.supervisor.health()} == {"stopped"}
-    assert _score(node.supervisor.health()) == 0.0
+    assert not any(health.points for health in node.supervisor.health())
     assert seconds < STOP_SECONDS_MAX
 
 
@@ -176,7 +177,7 @@ def test_a_node_continues_beside_a_failing_daemon(
             assert [(daemon.restarts, daemon.failures, daemon.health.status) for daemon in ours] == [
                 (0, 0, Status.HEALTHY) for _ in of("full")
             ]
-            assert sup.liveness(), "it is not critical"
+            assert summarize(sup.statuses(), sup.health()).liveness(), "it is not critical"
 
     asyncio.run(story())
 

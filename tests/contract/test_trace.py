@@ -248,7 +248,7 @@ def test_blob_names_are_shortened(engine: Engine) -> None:
         async with opened(store) as rig:
             return _trace_text(await _find_trace(store, (await rig.publish("0123456789abcdef" * 4)).id))
 
-    assert engine.run(story).endswith("variant=v, blob=0123456789, reason=gone")
+    assert engine.run(story).endswith("variant=v, blob=0123456789, reason=gone, kind=")
 
 
 def test_a_trace_is_shown_by_its_own_id(engine: Engine) -> None:

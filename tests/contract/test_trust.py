@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from contract.engines import Engine
+from job_context import job_context
 from ringrift.blobs.ports import Blobs
 from ringrift.events import catalog, node
 from ringrift.events.base import Event, Unknown
@@ -22,7 +23,6 @@ from ringrift.kernel.settings import ClusterSettings, Policy, Replicas, Settings
 from ringrift.node import Node
 from ringrift.pipeline.trust import TRUSTS
 from ringrift.sim.blobs import MemoryBlobs
-from ringrift.sim.launch import _Context
 from ringrift.store.ports import Store
 from ringrift.work.launch.ports import Progress, ReportProgress
 from ringrift.workload.api import Block, JobResult, JobSpec
@@ -50,7 +50,7 @@ class LyingWorker:
     async def run(self, spec: JobSpec, resume: str | None, report: ReportProgress) -> JobResult:
         await asyncio.sleep(0)
         report(Progress(0.5, {}))
-        made = Fake().run(spec, _Context(self._blobs))
+        made = Fake().run(spec, job_context(self._blobs))
         if not self._pool.lies or spec.params.get("candidate") != "greedy":
             return made
         lie = [Block(number=block.number, scores=(1.0 - block.scores[0], *block.scores[1:])) for block in made.blocks]
@@ -161,7 +161,7 @@ def test_a_node_with_wrong_canary_results_gets_no_more_games(engine: Engine, bad
             actual = await caught(store)
             later = await batches(store, 20)
             listed = (await ask(store, "quarantine")).value
-            return actual, later, [row.node for row in listed], await log(store, node.Quarantined)
+            return actual, later, [row["node"] for row in listed], await log(store, node.Quarantined)
 
     actual, later, listed, everyone = engine.run(story)
 

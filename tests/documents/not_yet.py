@@ -9,12 +9,11 @@ MODULES = """
     metrics_analysis_orchestrator multi_provider_orchestrator node_availability_cache node_policies
     node_recovery_daemon optimization_coordinator orphan_detection_daemon p2p_auto_deployer p2p_backend
     p2p_integration quality_monitor_daemon recovery_orchestrator resource_monitoring_coordinator
-    resource_optimizer resource_targets s3_backup_daemon safeguards selfplay_scheduler slurm_backend
+    resource_optimizer resource_targets s3_backup_daemon selfplay_scheduler slurm_backend
     stability_heuristic sync_bandwidth sync_base sync_bloom_filter sync_constants sync_coordinator sync_facade
     sync_mutex sync_router sync_stall_handler training_activity_daemon training_freshness
     transaction_isolation transfer_verification unified_idle_shutdown_daemon unified_resource_coordinator
     utilization_optimizer work_queue app.distributed.p2p_sync app.distributed.unified_data_sync
-    app.training.unified_signals
 """
 """Modules, those of ``app.coordination`` without it.  No name of theirs is served either."""
 
@@ -26,7 +25,7 @@ NAMES: dict[str, str] = {
 """Names that are missing in modules which are there."""
 
 BLOCKS = """
-    000.9 001.6 002.17 002.18 002.19
+    000.9 001.6 001.7 002.17 002.18 002.19
     002.20 002.21 002.23 002.33 002.34 003.1 004.1 004.3 004.6
 """
 """Blocks, by document and place."""

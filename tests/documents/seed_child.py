@@ -53,7 +53,7 @@ class Own:
 self = Own()
 """
 # The duty of these is to run until they are cancelled.
-UNTIL_CANCELLED = frozenset({"000.3", "001.7"})
+UNTIL_CANCELLED = frozenset({"000.3"})
 # What a block only defines is called, and ended after its time where its duty is to go on.
 CALLED = {"002.31": "main()", "002.32": "copied()", "004.2": "said('TRAINING_STARTED')", "004.5": "yours()"}
 # What must hold after a block, besides that it ran.
@@ -72,7 +72,6 @@ EFFECTS: dict[str, str] = {
     "001.4": "(result.success, result.stage, result.iteration) == (False, 'data_sync', 1) and 'wait' in result.error",
     "001.5": "cb.get_circuits()['training']['failures'] == 1 and cb.can_execute()",
     "001.8": "UnifiedEventCoordinator.get_instance() is get_event_coordinator()",
-    "001.7": "adapter.daemon_type is DaemonType.DISTILLATION and not adapter.holds_role",
     "002.1": "DaemonManager.get_instance() is get_daemon_manager() and DaemonType('auto_sync') is DaemonType.AUTO_SYNC",
     "002.2": "manager is get_daemon_manager()",
     "002.3": "success and manager.is_running(DaemonType.DATA_PIPELINE) and manager.is_running(DaemonType.AUTO_SYNC)",
@@ -89,7 +88,8 @@ EFFECTS: dict[str, str] = {
     "002.14": "{one.name: one.value for one in EventSource} == {one.name: one.value for one in Sources}",
     "002.15": "has_subscribers('TRAINING_COMPLETED') and has_subscribers(DataEventType.TRAINING_COMPLETED)",
     "002.16": "set(stats) >= {'events_routed', 'events_by_source', 'duplicates_prevented'} and len(history) > 0",
-    "002.31": "all(get_daemon_manager().is_running(one) for one in ('event_router', 'data_pipeline', 'auto_sync'))",
+    "002.31": "{one for one, state in get_daemon_manager().get_all_daemon_health().items() if state['healthy']} >= "
+    "{'event_router', 'data_pipeline', 'auto_sync', 'feedback_loop'}",
     "002.32": "recent('EXPORT_TRIGGERED')[0].payload == {'threshold_met': True}",
     "004.2": "recent('TRAINING_STARTED')[-1].payload == payload",
     "004.4": "status.is_running and status.duty == 'replicate'",

@@ -38,13 +38,13 @@ def files() -> frozenset[str]:
 
 def unknown(page: Path) -> Iterator[str]:
     """What *page* names and there is not."""
-    from ringrift.cli.command_line import COMMANDS
+    from ringrift.cli.main import _COMMANDS
 
     text = page.read_text(encoding="utf-8")
     for name, _ in FILE.findall(text):
         if name not in files() and not MADE.match(name):
             yield f"file {name}"
-    yield from (f"command {name}" for name in COMMAND.findall(text) if name not in COMMANDS)
+    yield from (f"command {name}" for name in COMMAND.findall(text) if name not in _COMMANDS)
     yield from (f"link {link}" for link in LINK.findall(text) if not (page.parent / link).exists())
     targets = re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     yield from (f"make {name}" for name in TARGET.findall(text) if name not in targets)

@@ -174,7 +174,7 @@ class Home:
             [] if jobs == highest == counted else [f"{jobs} jobs, {highest} ever enqueued, {counted} in the tally"]
         )
         differences = self.ask(
-            "SELECT kind, variant, state, count(*) FROM jobs GROUP BY kind, variant, state"
+            "SELECT kind, variant, state, ifnull(holder, ''), count(*) FROM jobs GROUP BY kind, variant, state, holder"
             " EXCEPT SELECT * FROM job_counts"
         )
         return problems + [f"the tally differs for {row}" for row in differences]

@@ -24,7 +24,7 @@ def test_daemons_are_listed_ordered_and_probed_from_outside(home: Home) -> None:
         run.communicate(timeout=30)
 
     code, text = home.run("health")
-    assert (code, "no running node" in text) == (1, True), text
+    assert (code, "no node is running" in text) == (1, True), text
     assert home.run("health", "--live")[0] == 1
     code, text = home.run("daemons", "stop", "rate", "--node", "a")
     assert (code, "node a cannot be reached" in text) == (1, True), text
@@ -64,8 +64,8 @@ def ordered(home: Home) -> None:
     assert (code, text.strip()) == (0, "daemon rate on a: stopped")
     code, text = home.run("health", "--json")
     assert code == 1
-    unknown = {part["part"]: part["reason"] for part in json.loads(text)["parts"] if part["status"] == "unknown"}
-    assert unknown == {"a/rate": "stopped"}
+    unknown = {issue["part"]: issue["reason"] for issue in json.loads(text)["issues"] if issue["status"] == "unknown"}
+    assert unknown == {"daemons/a/rate": "stopped"}
     assert home.run("health", "--live")[0] == 0, "it is not critical"
 
     code, text = home.run("daemons", "start", "rate", "--json")

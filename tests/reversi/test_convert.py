@@ -193,7 +193,7 @@ def test_damaged_files_are_refused_and_nothing_else() -> None:
 
 def imported(folder: Path, data: bytes) -> tuple[str, Scratch, JobSpec]:
     """*data* as a blob in *folder*, with a job that imports it."""
-    context = Scratch(folder, durable=False)
+    context = Scratch(folder)
     blob = hashlib.sha256(data).hexdigest()
     (folder / blob).write_bytes(data)
     return blob, context, JobSpec(job="j", stage="import", variant=V, seed=0, inputs={"file": (blob,)})

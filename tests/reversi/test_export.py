@@ -140,7 +140,7 @@ def test_samples_come_back_as_they_were(games: Games) -> None:
 
 def exported(folder: Path, *batches: bytes) -> tuple[JobResult, list[str]]:
     """The result of an export job, and the names of its batches."""
-    ctx = Scratch(folder, durable=False)
+    ctx = Scratch(folder)
     blobs = [ctx.publish("games", batch, {}).blob for batch in batches]
     job = JobSpec("job", "export", VARIANT, 0, inputs={"batches": tuple(blobs)})
     return Reversi().run(job, ctx), blobs

@@ -70,12 +70,12 @@ def test_a_match_of_a_player_with_itself_is_even_by_sum(name: str) -> None:
 def run(folder: Path, variant: str, inputs: dict[str, tuple[str, ...]], **params: str | int) -> JobResult:
     """A match job."""
     job = JobSpec("job", "match", variant, 2, inputs=inputs, params={"first": 0, "count": 4, "sims": 4, **params})
-    return stages.run(job, Scratch(folder, durable=False))
+    return stages.run(job, Scratch(folder))
 
 
 def test_players_are_named_in_inputs_or_params(tmp_path: Path) -> None:
     """A model by its blob, one that never trains by its name."""
-    model = Scratch(tmp_path, durable=False).publish("model", net.save(net.new_net("hex8_2p", 1), {}), {}).blob
+    model = Scratch(tmp_path).publish("model", net.save(net.new_net("hex8_2p", 1), {}), {}).blob
 
     by_input = run(tmp_path, "hex8_2p", {"candidate": (model,), "champion": ("greedy",)})
     by_param = run(tmp_path, "hex8_2p", {"candidate": (model,)}, champion="greedy")

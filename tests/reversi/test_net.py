@@ -155,7 +155,7 @@ def test_the_start_is_seen_from_the_mover() -> None:
 @pytest.mark.parametrize("variant", ["square8_2p", "hex8_4p"])
 def test_a_model_must_repeat_its_recorded_output(variant: str, tmp_path: Path) -> None:
     """Verification repeats a forward pass whose outcome the file keeps: other weights under it are refused."""
-    ctx = Scratch(tmp_path, durable=False)
+    ctx = Scratch(tmp_path)
     made = stages.run(JobSpec("job", "train", variant, 3), ctx).outputs[0].blob
     model, meta = load_with_meta(ctx.open_input(made).read_bytes(), variant)
     with torch.no_grad():

@@ -24,7 +24,7 @@ def lower_bound(score: float, count: int) -> float:
 @pytest.mark.timeout(300)
 def test_two_rounds_beat_generation_0(tmp_path: Path) -> None:
     """After two short rounds the lower 99 % bound of the score, over distinct openings, is above one half."""
-    ctx = Scratch(tmp_path, durable=False)
+    ctx = Scratch(tmp_path)
 
     def run(stage: str, inputs: dict[str, tuple[str, ...]], **params: Scalar) -> JobResult:
         return Reversi().run(JobSpec("job", stage, VARIANT, 1, inputs=inputs, params=params), ctx)

@@ -42,14 +42,14 @@ def test_a_missing_gpu_is_reported(tmp_path: Path) -> None:
     job, damaged = play_job(born(tmp_path), device="cuda"), play_job(born(tmp_path), gpu_dtype="float64")
 
     with pytest.raises(RuntimeError, match="CUDA"):
-        Reversi().run(job, Scratch(tmp_path, durable=False))
+        Reversi().run(job, Scratch(tmp_path))
     with pytest.raises(Refused, match="gpu_dtype as one of"):
-        torch_selfplay.run(damaged, Scratch(tmp_path, durable=False), device="cpu")
+        torch_selfplay.run(damaged, Scratch(tmp_path), device="cpu")
 
 
 def test_torch_selfplay_needs_only_torch_numpy_and_safetensors(tmp_path: Path) -> None:
     """A rented GPU needs neither a compiler nor anything else of ours."""
-    model = Scratch(tmp_path, durable=False).publish("model", net.save(net.new_net("hex8_2p", 1), {}), {}).blob
+    model = Scratch(tmp_path).publish("model", net.save(net.new_net("hex8_2p", 1), {}), {}).blob
     code = f"""
 import sys
 for name in ("numba", "msgspec", "apsw"):
@@ -59,7 +59,7 @@ from ringrift_reversi import torch_selfplay
 from ringrift.workload.api import JobSpec
 from ringrift.workload.scratch import Scratch
 job = JobSpec("job", "play", "hex8_2p", 1, {{"model": ("{model}",)}}, {{**{SMALL}, "games": 3}})
-print(torch_selfplay.run(job, Scratch(Path({str(tmp_path)!r}), durable=False), device="cpu").metrics["games"])
+print(torch_selfplay.run(job, Scratch(Path({str(tmp_path)!r})), device="cpu").metrics["games"])
 """
 
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -69,7 +69,7 @@ print(torch_selfplay.run(job, Scratch(Path({str(tmp_path)!r}), durable=False), d
 
 def test_heartbeats_continue_while_a_ply_takes_long(tmp_path: Path) -> None:
     """While the device compiles the job keeps its lease; a ply that never ends falls silent."""
-    ctx, slow = Scratch(tmp_path, durable=False), threading.Event()
+    ctx, slow = Scratch(tmp_path), threading.Event()
 
     def plies() -> Iterator[Finished]:
         slow.wait(0.5)

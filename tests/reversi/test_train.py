@@ -109,7 +109,7 @@ def test_a_turned_position_has_the_loss_of_the_position_to_a_network_that_is_tur
 
 def train_job(positions: Samples, folder: Path, **params: float | int) -> JobSpec:
     """A training of 30 steps."""
-    ctx = Scratch(folder, durable=False)
+    ctx = Scratch(folder)
     parent = ctx.publish("model", net.save(net.new_net(VARIANT, 1), {"generation": "4"}), {})
     data = ctx.publish("samples", samples.pack(positions, VARIANT, {}), {})
     inputs = {"samples": (data.blob,), "parent": (parent.blob,)}
@@ -120,9 +120,9 @@ def train_job(positions: Samples, folder: Path, **params: float | int) -> JobSpe
 def test_a_training_that_died_ends_with_the_same_weights(positions: Samples, tmp_path: Path, average: float) -> None:
     """Killed after each of its checkpoints in turn, it makes the very blob that it makes in one go."""
     job = train_job(positions, tmp_path, average=average)
-    whole = stages.run(job, Scratch(tmp_path, durable=False))
+    whole = stages.run(job, Scratch(tmp_path))
 
-    ctx, deaths = Scratch(tmp_path, durable=False), 0
+    ctx, deaths = Scratch(tmp_path), 0
     while True:
         try:
             result = stages.run(job, ctx.kill_after(1), Quick())
@@ -138,8 +138,8 @@ def test_a_training_that_died_ends_with_the_same_weights(positions: Samples, tmp
 def test_a_stopped_training_keeps_its_checkpoint(positions: Samples, tmp_path: Path) -> None:
     """Nothing is published; the next attempt goes on."""
     job = train_job(positions, tmp_path)
-    whole = stages.run(job, Scratch(tmp_path, durable=False))
-    ctx = Scratch(tmp_path, durable=False).stop_after(3)
+    whole = stages.run(job, Scratch(tmp_path))
+    ctx = Scratch(tmp_path).stop_after(3)
 
     stopped = stages.run(job, ctx, Quick())
     ended = stages.run(job, ctx.again())
@@ -152,10 +152,10 @@ def test_a_stopped_training_keeps_its_checkpoint(positions: Samples, tmp_path: P
 def test_a_checkpoint_of_another_job_is_not_believed(positions: Samples, tmp_path: Path) -> None:
     """Nor is one that is torn: the training begins anew."""
     job, other = train_job(positions, tmp_path), train_job(positions, tmp_path, lr=0.01)
-    whole = stages.run(job, Scratch(tmp_path, durable=False))
-    foreign = Scratch(tmp_path, durable=False).stop_after(3)
+    whole = stages.run(job, Scratch(tmp_path))
+    foreign = Scratch(tmp_path).stop_after(3)
     stages.run(other, foreign, Quick())
-    torn = Scratch(tmp_path, durable=False)
+    torn = Scratch(tmp_path)
     torn.checkpoint(b"torn")
 
     for ctx in (foreign.again(), torn.again()):
@@ -164,7 +164,7 @@ def test_a_checkpoint_of_another_job_is_not_believed(positions: Samples, tmp_pat
 
 def test_a_training_sends_heartbeats(positions: Samples, tmp_path: Path) -> None:
     """Every step is followed by a heartbeat if one is due."""
-    ctx = Scratch(tmp_path, durable=False)
+    ctx = Scratch(tmp_path)
 
     stages.run(train_job(positions, tmp_path), ctx, Quick())
 
@@ -174,9 +174,9 @@ def test_a_training_sends_heartbeats(positions: Samples, tmp_path: Path) -> None
 
 def test_another_shape_is_trained_from_scratch(positions: Samples, tmp_path: Path) -> None:
     """A job may ask for a network that is not its parent's."""
-    result = stages.run(train_job(positions, tmp_path, channels=8, blocks=1), Scratch(tmp_path, durable=False))
+    result = stages.run(train_job(positions, tmp_path, channels=8, blocks=1), Scratch(tmp_path))
 
-    data = Scratch(tmp_path, durable=False).open_input(result.outputs[0].blob).read_bytes()
+    data = Scratch(tmp_path).open_input(result.outputs[0].blob).read_bytes()
     assert net.load(data, VARIANT).channels == 8
 
 
@@ -186,7 +186,7 @@ def test_training_that_runs_away_is_refused(positions: Samples, tmp_path: Path) 
     with torch.no_grad():
         for weight in parent.parameters():
             weight.fill_(1e30)
-    ctx = Scratch(tmp_path, durable=False)
+    ctx = Scratch(tmp_path)
     job = train_job(positions, tmp_path)
     wild = ctx.publish("model", net.save(parent, {}), {})
 

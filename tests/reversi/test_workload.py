@@ -72,7 +72,7 @@ def test_listing_variants_loads_nothing_heavy() -> None:
 
 def born(folder: Path, variant: str = "square8_2p") -> str:
     """The blob of a network."""
-    return Scratch(folder, durable=False).publish("model", net.save(net.new_net(variant, 1), {}), {}).blob
+    return Scratch(folder).publish("model", net.save(net.new_net(variant, 1), {}), {}).blob
 
 
 def play_job(model: str, variant: str = "square8_2p", **params: Scalar) -> JobSpec:
@@ -86,10 +86,8 @@ def test_the_same_job_twice_makes_the_same_blob(dtype: str, tmp_path: Path) -> N
     """This holds for every number format; another seed makes another blob."""
     job = play_job(born(tmp_path), dtype=dtype)
 
-    first, second = (stages.run(job, Scratch(tmp_path, durable=False)).outputs[0] for _ in range(2))
-    other = stages.run(
-        JobSpec("job", "play", job.variant, 12, job.inputs, job.params), Scratch(tmp_path, durable=False)
-    )
+    first, second = (stages.run(job, Scratch(tmp_path)).outputs[0] for _ in range(2))
+    other = stages.run(JobSpec("job", "play", job.variant, 12, job.inputs, job.params), Scratch(tmp_path))
 
     assert first.blob == second.blob
     assert other.outputs[0].blob != first.blob
@@ -99,10 +97,7 @@ def test_games_do_not_depend_on_the_slots(tmp_path: Path) -> None:
     """However many are played beside each other, every game is the same."""
     model = born(tmp_path)
 
-    blobs = {
-        stages.run(play_job(model, slots=slots), Scratch(tmp_path, durable=False)).outputs[0].blob
-        for slots in (1, 4, 9)
-    }
+    blobs = {stages.run(play_job(model, slots=slots), Scratch(tmp_path)).outputs[0].blob for slots in (1, 4, 9)}
 
     assert len(blobs) == 1
 
@@ -113,9 +108,9 @@ def test_a_player_that_was_killed_again_and_again_makes_the_same_blob(
 ) -> None:
     """Games that had ended and games under way are taken up where they were."""
     job = play_job(born(tmp_path, "hex8_3p"), "hex8_3p", **params)
-    whole = stages.run(job, Scratch(tmp_path, durable=False))
+    whole = stages.run(job, Scratch(tmp_path))
 
-    ctx, deaths = Scratch(tmp_path, durable=False), 0
+    ctx, deaths = Scratch(tmp_path), 0
     while True:
         try:
             result = stages.run(job, ctx.kill_after(2), Quick())
@@ -130,7 +125,7 @@ def test_a_player_that_was_killed_again_and_again_makes_the_same_blob(
 def test_a_stopped_player_gives_whole_games(tmp_path: Path) -> None:
     """Stopped at once it returns the one required game; stopped later, those that have ended."""
     job = play_job(born(tmp_path))
-    ctx = Scratch(tmp_path, durable=False)
+    ctx = Scratch(tmp_path)
 
     at_once = stages.run(job, ctx.stop_after(0))
 
@@ -141,9 +136,7 @@ def test_a_stopped_player_gives_whole_games(tmp_path: Path) -> None:
 
 def test_no_game_is_too_short_for_training(tmp_path: Path) -> None:
     """Openings that would end the game are cut: exactly the requested number of games."""
-    result = stages.run(
-        play_job(born(tmp_path, "hex8_4p"), "hex8_4p", random_plies=64, games=20), Scratch(tmp_path, durable=False)
-    )
+    result = stages.run(play_job(born(tmp_path, "hex8_4p"), "hex8_4p", random_plies=64, games=20), Scratch(tmp_path))
 
     assert result.outputs[0].meta["games"] == 20
 
@@ -163,12 +156,12 @@ def test_no_game_is_too_short_for_training(tmp_path: Path) -> None:
 def test_nonsense_is_refused_by_name(params: dict[str, Scalar], complaint: str, tmp_path: Path) -> None:
     """Params out of bounds never start a job."""
     with pytest.raises(Refused, match=complaint):
-        Reversi().run(play_job(born(tmp_path), **params), Scratch(tmp_path, durable=False))
+        Reversi().run(play_job(born(tmp_path), **params), Scratch(tmp_path))
 
 
 def test_unknown_names_are_refused(tmp_path: Path) -> None:
     """Unknown variants, stages and inputs are errors."""
-    ctx = Scratch(tmp_path, durable=False)
+    ctx = Scratch(tmp_path)
     for job, complaint in (
         (JobSpec("job", "play", "chess_2p", 0), "does not play"),
         (JobSpec("job", "dance", "hex8_2p", 0), "has no stage"),
@@ -193,7 +186,7 @@ def test_a_vector_is_tried(tmp_path: Path) -> None:
 
     def fitness(vector: str) -> float:
         job = JobSpec("job", "tune", "square8_2p", 3, params={"vector": vector, "openings": 20})
-        return Reversi().run(job, Scratch(tmp_path, durable=False)).metrics["fitness"]
+        return Reversi().run(job, Scratch(tmp_path)).metrics["fitness"]
 
     assert fitness(good) == fitness(good) > fitness(idle)
     for nonsense in ("", "1,2", "1,2,3,4,5,nan", "a"):

@@ -62,7 +62,7 @@ def test_a_cluster_reports_its_jobs_and_lost_nodes() -> None:
             envelopes = await world.query(lambda view: view.read(0, 1000, names))
             return [msgspec.json.decode(envelope.body, type=cluster.RoleTaken) for envelope in envelopes]
         finally:
-            world.disk.close()
+            world.disk.unregister()
 
     events = run(5, story)
 

@@ -7,7 +7,7 @@ flushed.  Until the last step a power cut leaves nothing under the name; after i
 import errno
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -34,22 +34,13 @@ class Folder:
     def put(self, data: bytes) -> str:
         """Store *data* and return its name.  Raises NoRoom."""
         blob = hashlib.sha256(data).hexdigest()
-        if not self._is_intact(blob):
-            with self.incoming(blob) as part:
-                part.write(data)
-                part.commit()
+        with suppress(FileNotFoundError):
+            if _digest(self.path(blob)) == blob:  # otherwise it was damaged since it was written
+                return blob
+        with _Incoming(self, blob) as part:
+            part.write(data)
+            part.commit()
         return blob
-
-    def _is_intact(self, blob: str) -> bool:
-        """Whether *blob* exists and its hash matches: a file may have been damaged since it was written."""
-        try:
-            return _digest(self.path(blob)) == blob
-        except FileNotFoundError:
-            return False
-
-    def incoming(self, blob: str) -> "_Incoming":
-        """A temporary file to write *blob* to before it gets its name."""
-        return _Incoming(self, blob)
 
     def open(self, blob: str) -> Path:
         """The path of *blob*, verified.  Raises NoRoute or Corrupt (and sets a corrupt file aside)."""
@@ -59,15 +50,11 @@ class Folder:
         except FileNotFoundError as absent:
             raise NoRoute(blob, [str(self.root)]) from absent
         if digest != blob:
-            self.set_aside(blob)
+            (self.root / "bad").mkdir(parents=True, exist_ok=True)  # out of service, but not destroyed
+            with suppress(FileNotFoundError):
+                os.replace(path, self.root / "bad" / blob)
             raise Corrupt(blob, str(self.root))
         return path
-
-    def set_aside(self, blob: str) -> None:
-        """Take a corrupt file out of service without destroying it."""
-        (self.root / "bad").mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):
-            os.replace(self.path(blob), self.root / "bad" / blob)
 
     def names(self) -> list[str]:
         if not self.root.is_dir():
@@ -81,7 +68,6 @@ class _Incoming:
 
     def __init__(self, folder: Folder, blob: str) -> None:
         self._folder, self._blob, self._target = folder, blob, folder.path(blob)
-        self._shelf = self._target.parent
         self._part = folder.root / "tmp" / f"{blob[:16]}.{os.getpid()}.{id(self):x}"
         self._descriptor = -1
         self.size = 0
@@ -90,7 +76,7 @@ class _Incoming:
         failpoint("blobs.before_write")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with _room(self._folder.root):
-            for folder in (self._part.parent, self._shelf):
+            for folder in (self._part.parent, self._target.parent):
                 if not folder.is_dir():
                     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                     _flush_folder(folder.parent)
@@ -116,7 +102,7 @@ class _Incoming:
         failpoint("blobs.before_rename")
         os.replace(self._part, self._target)
         failpoint("blobs.before_folder_fsync")
-        _flush_folder(self._shelf)
+        _flush_folder(self._target.parent)
         failpoint("blobs.after_write")
 
     def __exit__(self, *_: object) -> None:
@@ -145,7 +131,7 @@ class FolderBlobs:
             os.close(descriptor)
 
     async def write(self, blob: str, chunks: AsyncIterator[bytes]) -> int:
-        part = self.folder.incoming(blob)
+        part = _Incoming(self.folder, blob)
         try:
             await to_its_end(None, part.__enter__)
             async for chunk in chunks:
@@ -156,7 +142,7 @@ class FolderBlobs:
             part.__exit__()
 
     async def have(self, blobs: Collection[str]) -> frozenset[str]:
-        return await to_its_end(None, _existing, self.folder.path, blobs)
+        return await to_its_end(None, lambda: frozenset(blob for blob in blobs if self.folder.path(blob).exists()))
 
     async def names(self) -> Sequence[str]:
         return await to_its_end(None, self.folder.names)
@@ -174,10 +160,6 @@ def _room(root: Path) -> Iterator[None]:
         if full.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NoRoom(str(root)) from full
         raise
-
-
-def _existing(path: Callable[[str], Path], blobs: Iterable[str]) -> frozenset[str]:
-    return frozenset(blob for blob in blobs if path(blob).exists())
 
 
 def _scrub(folder: Folder, after: str, limit: int) -> tuple[Sequence[str], str]:

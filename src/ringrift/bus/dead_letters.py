@@ -14,7 +14,7 @@ from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events.base import Envelope
 from ringrift.events.delivery import Changed
 from ringrift.kernel.backoff import Backoff
-from ringrift.kernel.errors import Discard, InputError, LoopDetected, Retry, UnknownName, printable
+from ringrift.kernel.errors import Discard, InputError, LoopDetected, Overdue, Retry, TimedOut, UnknownName, printable
 from ringrift.kernel.stall_detector import Observation, StallDetector
 from ringrift.store.ports import Delivery, Reads, Store, Tx
 
@@ -22,15 +22,14 @@ STATES = {"parked": "pending", "done": "recovered", "dead": "abandoned", "discar
 """Each state and the name that :func:`stats` counts it under."""
 _ERROR_CHARACTERS_MAX = 2000
 _EVENT_CHARACTERS_MAX = 300
+_TIMEOUTS = tuple(f"{error.__module__}.{error.__qualname__}" for error in (TimedOut, Overdue))
+"""How the text of an error begins that says that a delivery took too long."""
 _COUNTED_MAX = 1_000_000
 _REPLAYED_MAX = 10_000
 
 
 def after_attempt(delivery: Delivery, error: Exception | None, now: float, backoff: Backoff) -> Delivery:
-    """The delivery after a retry that succeeded, or an attempt that failed with *error*.
-
-    A failed one is parked for a while, dead, or discarded on request.
-    """
+    """The delivery after one more attempt: done, or if it failed with *error* parked for a while, dead or discarded."""
     delivery = replace(delivery, attempts=delivery.attempts + 1, first=delivery.first or now, last=now)
     if error is None:
         return replace(delivery, state="done", pause=0.0, error="")
@@ -60,7 +59,8 @@ async def save(tx: Tx, envelopes: EnvelopeFactory, changes: Sequence[tuple[Deliv
     for state, deliveries in by_state.items():
         positions = tuple(delivery.position for delivery in deliveries)
         error = printable(deliveries[0].error, _EVENT_CHARACTERS_MAX)
-        event = Changed(reader=deliveries[0].reader, positions=positions, state=state, error=error)
+        timed_out = state in ("parked", "dead") and deliveries[0].error.startswith(_TIMEOUTS)
+        event = Changed(reader=deliveries[0].reader, positions=positions, state=state, error=error, timed_out=timed_out)
         await tx.append([envelopes.make(event, source="bus")])
 
 
@@ -107,8 +107,7 @@ async def discard(
 async def revive(store: Store, reader: str, position: int, now: float) -> None:
     """Make one delivery, also a dead one, due at once.  Raises UnknownName, InputError."""
     async with store.begin() as tx:
-        delivery = await unsettled(tx, reader, position)
-        await tx.put_deliveries([replace(delivery, state="parked", pause=0.0, last=now)])
+        await tx.put_deliveries([replace(await unsettled(tx, reader, position), state="parked", pause=0.0, last=now)])
 
 
 async def stats(store: Store) -> dict[str, int]:

@@ -56,10 +56,7 @@ class Deliverer:
             return await tx.register_reader(reader.name, at)
 
     async def deliver_batch(self, reader: Reader, position: int) -> int:
-        """Deliver the events after *position* and return the new position.
-
-        Raises Overtaken if another process has moved the reader.
-        """
+        """Deliver the events after *position*; returns the new one.  Raises Overtaken if another process moved it."""
         try:
             return await self._deliver(reader, position, self._batch, apart=False)
         except _TRANSIENT:
@@ -85,7 +82,7 @@ class Deliverer:
                 if not apart:
                     await _react(reader, envelope, tx)
                 elif (error := await _attempt_reaction(reader, envelope, tx)) is not None:
-                    failures.append((self._after_attempt(_first(reader, envelope), error), envelope))
+                    failures.append(self._failure(reader, envelope, error))
             if not envelopes:
                 return position
             await dead_letters.save(tx, self._envelopes, failures)
@@ -102,9 +99,8 @@ class Deliverer:
             try:
                 await self._deliver(reader, position, 1, apart=True)
             except Overdue as error:
-                failure = self._after_attempt(_first(reader, envelope), error)
                 async with self._store.begin() as tx:
-                    await dead_letters.save(tx, self._envelopes, [(failure, envelope)])
+                    await dead_letters.save(tx, self._envelopes, [self._failure(reader, envelope, error)])
                     await tx.advance(reader.name, position, envelope.position)
             position = envelope.position
         return position
@@ -112,19 +108,21 @@ class Deliverer:
     def _after_attempt(self, delivery: Delivery, error: Exception | None) -> Delivery:
         return dead_letters.after_attempt(delivery, error, self._clock.now(), self._backoff)
 
+    def _failure(self, reader: Reader, envelope: Envelope, error: Exception) -> tuple[Delivery, Envelope]:
+        return self._after_attempt(Delivery(reader=reader.name, position=envelope.position), error), envelope
+
     async def retry_due(self, readers: Mapping[str, Reader], detector: StallDetector, tick: float) -> Counter[str]:
         """Retry the deliveries whose pause is over, each with the reader that failed; count their new states."""
         parked: list[Delivery] = []
         async with self._store.read() as view:
-            for reader in readers:  # one by one: deliveries of a deleted reader must not crowd out the others
-                parked += await view.deliveries(("parked",), WATCHED_MAX, reader)
-        by_reader: dict[str, list[Delivery]] = {}
-        for delivery in dead_letters.due(parked, detector, tick)[:_RETRIED_MAX]:
-            by_reader.setdefault(delivery.reader, []).append(delivery)
+            for name in readers:  # one by one: deliveries of a deleted reader must not crowd out the others
+                parked += await view.deliveries(("parked",), WATCHED_MAX, name)
+        due = dead_letters.due(parked, detector, tick)[:_RETRIED_MAX]
         states: Counter[str] = Counter()
-        for name, deliveries in by_reader.items():
-            for start in range(0, len(deliveries), _RETRIED_TOGETHER_MAX):
-                retried = await self.redeliver(readers[name], deliveries[start : start + _RETRIED_TOGETHER_MAX])
+        for name, reader in readers.items():
+            own = [delivery for delivery in due if delivery.reader == name]
+            for start in range(0, len(own), _RETRIED_TOGETHER_MAX):
+                retried = await self.redeliver(reader, own[start : start + _RETRIED_TOGETHER_MAX])
                 states.update(delivery.state for delivery in retried)
         return states
 
@@ -136,10 +134,7 @@ class Deliverer:
         return retried
 
     async def redeliver(self, reader: Reader, parked: Sequence[Delivery]) -> list[Delivery]:
-        """Retry parked or dead deliveries to *reader*; returns them in their new states.
-
-        Each effect and its state commit together.  A delivery that was settled meanwhile is left as it is.
-        """
+        """Retry each delivery, its effect and new state in one transaction; one settled meanwhile stays as it is."""
         try:
             async with self._store.begin() as tx:
                 return await self._redeliver(reader, parked, tx)
@@ -176,10 +171,6 @@ class Deliverer:
             envelope = await dead_letters.event_at(tx, delivery.position)
             await dead_letters.save(tx, self._envelopes, [(failure, envelope)])
             return failure
-
-
-def _first(reader: Reader, envelope: Envelope) -> Delivery:
-    return Delivery(reader=reader.name, position=envelope.position)
 
 
 async def attempt(call: Callable[..., Awaitable[Any]], *args: Any) -> Exception | None:

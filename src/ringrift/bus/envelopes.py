@@ -16,26 +16,20 @@ class EnvelopeFactory:
         self.node, self._clock, self.ids, self._recorder = node, clock, ids, recorder
 
     def make(self, event: Event, *, cause: Envelope | None = None, source: str = "", id: str | None = None) -> Envelope:
-        """Make the envelope of *event*, in the trace of *cause*, of the running code, or in a new one.
-
-        Raises InputError.
-        """
-        context = None if cause is None else trace.caused_by(cause)
-        return self.make_raw(event, catalog.encode(event), context=context, source=source, id=id)
+        """Make the envelope of *event*, in the trace of *cause*, else of the running code, else a new one."""
+        context = trace.current() if cause is None else trace.caused_by(cause)
+        return self._make(event, catalog.encode(event), context, source, id, "")
 
     def make_raw(
-        self,
-        event: Event,
-        body: bytes,
-        *,
-        context: Context | None = None,
-        source: str = "",
-        id: str | None = None,
-        labels: str = "",
+        self, event: Event, body: bytes, *, source: str = "", id: str | None = None, labels: str = ""
     ) -> Envelope:
         """Make the envelope of *event* with *body* as its bytes.  Raises LoopDetected, InvalidId."""
+        return self._make(event, body, trace.current(), source, id, labels)
+
+    def _make(
+        self, event: Event, body: bytes, context: Context | None, source: str, id: str | None, labels: str
+    ) -> Envelope:
         id = self.ids.next() if id is None else check_id("event", id)
-        context = context or trace.current()
         if context is None:
             links = (id, "", self.ids.trace(), 0)
         else:

@@ -51,18 +51,15 @@ def make_filter(spec: FilterSpec) -> EventFilter:
         return EventFilter()
     if isinstance(spec, EventFilter):
         return spec
-    if isinstance(spec, type | str):
-        return _select((spec,))
-    if isinstance(spec, Collection):
-        return _select(spec)
+    if isinstance(spec, type | str | Collection):
+        return _select((spec,) if isinstance(spec, type | str) else spec)
     if callable(spec):
         return EventFilter(check=spec)
     raise InputError(f"cannot subscribe to {spec!r:.80}: give an event class, a name, a set of them or a predicate")
 
 
 def _select(selectors: Iterable[Any]) -> EventFilter:
-    names: set[str] = set()
-    custom_names: set[str] = set()
+    names, custom_names = set[str](), set[str]()
     for selector in selectors:
         if isinstance(selector, type) and issubclass(selector, Event):
             classes = [event for event in catalog.EVENTS if issubclass(event, selector)]
@@ -70,8 +67,7 @@ def _select(selectors: Iterable[Any]) -> EventFilter:
                 raise InputError(f"{selector.__name__} is not in the event catalog, so it is never published")
             names.update(event.name() for event in classes)
         elif isinstance(selector, str):
-            is_known = check_name("event", selector) in catalog.BY_NAME
-            (names if is_known else custom_names).add(selector)
+            (names if check_name("event", selector) in catalog.BY_NAME else custom_names).add(selector)
         else:
             raise InputError(f"{selector!r:.80} is neither an event class nor an event name")
     if not custom_names or _CUSTOM in names:

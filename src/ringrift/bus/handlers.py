@@ -62,7 +62,8 @@ class HandlerLoop:
         while True:
             try:
                 if position is None:
-                    position = await self._register(at)
+                    async with self._store.begin() as tx:
+                        position = await tx.register_reader(self._handler.name, at)
                 if self._clock.tick() - retried >= retry_seconds:
                     retried = self._clock.tick()
                     await self.retry()
@@ -79,15 +80,8 @@ class HandlerLoop:
                 await asyncio.sleep(poll_seconds)
             await self._store.wait(position, min(poll_seconds, retry_seconds))
 
-    async def _register(self, at: int) -> int:
-        async with self._store.begin() as tx:
-            return await tx.register_reader(self._handler.name, at)
-
     async def deliver_batch(self, position: int) -> int:
-        """Deliver the events after *position* and return the new position.
-
-        Raises Overtaken if another process has moved it.
-        """
+        """Deliver the events after *position*; returns the new one.  Raises Overtaken if another process moved it."""
         async with self._store.read() as view:
             envelopes = await view.read(position, self._batch)
         if not envelopes:

@@ -5,6 +5,7 @@ The only module that imports opentelemetry; it is imported only where an endpoin
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -48,20 +49,13 @@ class Collector:
 
     def _readable(self, span: Span) -> ReadableSpan:
         # Their tracer would make ids of its own, but ours are fixed before anything is exported.
-        trace_id = trace.hexadecimal(span.trace)
-        start = _nanoseconds(span.start)
-        return ReadableSpan(
-            name=span.name,
-            context=_context(trace_id, span.id),
-            parent=_context(trace_id, span.parent) if span.parent else None,
-            resource=self._resource,
-            attributes=span.tags,
-            kind=_KINDS.get(span.kind, SpanKind.INTERNAL),
-            status=Status(StatusCode.ERROR, span.error) if span.error else Status(StatusCode.UNSET),
-            start_time=start,
-            end_time=start + _nanoseconds(span.seconds),
-            instrumentation_scope=self._scope,
-        )
+        trace_id, start = trace.hexadecimal(span.trace), _nanoseconds(span.start)
+        context, parent = _context(trace_id, span.id), _context(trace_id, span.parent) if span.parent else None
+        times = {"start_time": start, "end_time": start + _nanoseconds(span.seconds)}
+        status = Status(StatusCode.ERROR, span.error) if span.error else Status(StatusCode.UNSET)
+        about: Any = {"kind": _KINDS.get(span.kind, SpanKind.INTERNAL), "status": status, **times}
+        about |= {"attributes": span.tags, "resource": self._resource, "instrumentation_scope": self._scope}
+        return ReadableSpan(name=span.name, context=context, parent=parent, **about)
 
 
 def _address(endpoint: str) -> str:

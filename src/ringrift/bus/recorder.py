@@ -18,7 +18,6 @@ from ringrift.kernel.errors import StoreError
 from ringrift.kernel.extras import require_module
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import TraceSettings
-from ringrift.kernel.value import Value
 from ringrift.store.follow import follow
 from ringrift.store.ports import Store
 from ringrift.threads import to_its_end
@@ -26,13 +25,6 @@ from ringrift.threads import to_its_end
 _RETRY_SECONDS = 1.0  # pause after a failed read of the log
 log = logging.getLogger(__name__)
 _trace_log = logging.getLogger("ringrift.trace")
-
-
-class _OutboxStats(Value):
-    sent: int
-    dropped: int  # the queue was full
-    failed: int  # the collector refused them
-    waiting: int
 
 
 class _Outbox:
@@ -43,7 +35,8 @@ class _Outbox:
         self._changed = threading.Condition()
         self._queue: deque[Span] = deque()
         self._closing = False
-        self._sent = self._dropped = self._failed = self._in_flight = self._reported = 0
+        # Spans that were sent, that found the queue full, that the collector refused, and lost ones that are reported.
+        self.sent = self.dropped = self.failed = self._reported = 0
         # A daemon thread: a send that hangs does not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="ringrift-spans", daemon=True)
         self._thread.start()
@@ -52,38 +45,30 @@ class _Outbox:
         """Queue *span* if there is room; never wait."""
         with self._changed:
             if self._closing or len(self._queue) >= self._settings.queue_max:
-                self._dropped += 1
+                self.dropped += 1
                 return
             self._queue.append(span)
             if len(self._queue) == self._settings.batch_max:
                 self._changed.notify_all()
 
-    def stats(self) -> _OutboxStats:
-        """Spans so far; *waiting* includes the batch being sent."""
-        with self._changed:
-            waiting = len(self._queue) + self._in_flight
-            return _OutboxStats(sent=self._sent, dropped=self._dropped, failed=self._failed, waiting=waiting)
-
-    def close(self, seconds: float) -> _OutboxStats:
+    def close(self, seconds: float) -> None:
         """Send the queue within *seconds*; spans that are left count as dropped.  Blocks."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         self._thread.join(seconds)
         with self._changed:
-            self._dropped += len(self._queue)
+            self.dropped += len(self._queue)
             self._queue.clear()
         self._report_lost()
-        return self.stats()
 
     def _run(self) -> None:
         while (batch := self._next_batch()) is not None:
             if batch:
                 accepted = self._send(batch)
                 with self._changed:
-                    self._in_flight = 0
-                    self._sent += len(batch) if accepted else 0
-                    self._failed += 0 if accepted else len(batch)
+                    self.sent += len(batch) if accepted else 0
+                    self.failed += 0 if accepted else len(batch)
             self._report_lost()
 
     def _next_batch(self) -> list[Span] | None:
@@ -92,13 +77,12 @@ class _Outbox:
         with self._changed:
             self._changed.wait_for(lambda: self._closing or len(self._queue) >= limit, self._settings.flush_seconds)
             batch = [self._queue.popleft() for _ in range(min(limit, len(self._queue)))]
-            self._in_flight = len(batch)
             return None if self._closing and not batch else batch
 
     def _report_lost(self) -> None:
         """Log the spans that were lost since the last report."""
         with self._changed:
-            lost, self._reported = self._dropped + self._failed - self._reported, self._dropped + self._failed
+            lost, self._reported = self.dropped + self.failed - self._reported, self.dropped + self.failed
         if lost:
             log.warning("%d spans were lost: the collector is too slow or not reachable", lost)
 
@@ -107,10 +91,7 @@ class _Outbox:
 async def open_recorder(
     settings: TraceSettings, node: str, clock: Clock, ids: Ids, store: Store
 ) -> AsyncIterator[Recorder]:
-    """Open the recorder of *node*, which also records the spans of the body.
-
-    Raises MissingExtra if the exporter is not installed.
-    """
+    """Record the spans of *node*, and of the body.  Raises MissingExtra if the exporter is not installed."""
     sinks: list[Sink] = [_log] if settings.debug else []
     async with AsyncExitStack() as stack:
         if settings.endpoint:
@@ -132,9 +113,9 @@ async def _open_outbox(settings: TraceSettings, node: str) -> AsyncIterator[_Out
     try:
         yield outbox
     finally:
-        stats = await to_its_end(None, outbox.close, settings.stop_seconds_max)
+        await to_its_end(None, outbox.close, settings.stop_seconds_max)
         collector.close()
-        log.info("%s: %d spans were sent, %d lost", node, stats.sent, stats.dropped + stats.failed)
+        log.info("%s: %d spans were sent, %d lost", node, outbox.sent, outbox.dropped + outbox.failed)
 
 
 @asynccontextmanager

@@ -91,20 +91,12 @@ class Router:
     ) -> Subscription:
         """Call *function* for events from now on, in this process only.  A plain function runs in a thread.
 
-        *spec* is an event class, a name, a set of them, a predicate, a filter, or None for every event.  A subscriber
-        that falls behind gets the events of the log late and in order; of memory events it misses some, and *on_gap*
-        is called.
+        A subscriber that falls behind gets the events of the log late and in order; of memory events it misses some,
+        and *on_gap* is called.  :func:`make_filter` describes *spec*.
         """
-        settings = self._settings
-        options = SubscriptionOptions(
-            name=name or getattr(function, "__qualname__", type(function).__name__),
-            filter=make_filter(spec),
-            function=make_async(function, self._threads),
-            concurrency=concurrency,
-            queue_max=queue_max or settings.queue_max,
-            timeout_seconds=timeout_seconds or settings.handler_seconds_max,
-            on_gap=on_gap,
-        )
+        name = name or getattr(function, "__qualname__", type(function).__name__)
+        common = self._options(name, spec, function, concurrency, timeout_seconds)
+        options = SubscriptionOptions(queue_max=queue_max or self._settings.queue_max, on_gap=on_gap, **common)
         subscription = Subscription(options, self._clock, self._store.position, self._fanout.catch_up)
         self._fanout.add(subscription)
         return subscription
@@ -132,21 +124,21 @@ class Router:
         if ordered and concurrency > 1:
             raise InputError(f"handler {name!r} cannot be ordered with {concurrency} calls at once")
         settings = self._settings
-        handler = DurableHandler(
-            name=name,
-            filter=make_filter(spec),
-            function=make_async(function, self._threads),
-            timeout_seconds=timeout_seconds or settings.handler_seconds_max,
-            backoff=retry or settings.redelivery,
-            concurrency=concurrency,
-            ordered=ordered,
-        )
+        common = self._options(name, spec, function, concurrency, timeout_seconds)
+        handler = DurableHandler(backoff=retry or settings.redelivery, ordered=ordered, **common)
         loop = HandlerLoop(handler, self._store, self._clock, self._envelopes, settings.batch)
         at = 0 if from_start else self._store.position
         running = loop.run(at, settings.poll_seconds, settings.redeliver_seconds)
         task = self._loop.create_task(running, name=f"handler:{name}")
         task.add_done_callback(lambda done: self._note_end(name, done))
         self._handlers[name] = (handler, task)
+
+    def _options(
+        self, name: str, spec: FilterSpec, function: Callable[..., Any], concurrency: int, seconds: float | None
+    ) -> dict[str, Any]:
+        """The options that subscribers and handlers have in common."""
+        common = {"name": name, "filter": make_filter(spec), "function": make_async(function, self._threads)}
+        return common | {"concurrency": concurrency, "timeout_seconds": seconds or self._settings.handler_seconds_max}
 
     def _note_end(self, name: str, task: "asyncio.Task[None]") -> None:
         """A handler that ends by itself has lost its store or its position, and is not subscribed any more."""

@@ -11,11 +11,9 @@ import inspect
 import itertools
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from functools import wraps
-from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from msgspec.structs import replace
@@ -62,10 +60,7 @@ _Handler = Callable[[Event, Envelope], Awaitable[Any]]
 
 
 class Recorder:
-    """Makes the span ids of one node and passes ended spans to *sinks*; without sinks nothing is recorded.
-
-    *seed* must be unique to this recorder.  Safe for threads, as sinks must be.
-    """
+    """Makes the span ids of one node, from a *seed* of its own, and passes ended spans to *sinks*; safe for threads."""
 
     def __init__(self, clock: Clock, seed: str, sinks: Sequence[Sink] = ()) -> None:
         self.clock, self.on = clock, bool(sinks)
@@ -108,14 +103,9 @@ class Recorder:
 _recorder: ContextVar[Recorder | None] = ContextVar("ringrift_recorder", default=None)
 
 
-@contextmanager
-def recording(recorder: Recorder) -> Iterator[None]:
+def recording(recorder: Recorder) -> trace.VariableScope:
     """Record the spans of the body, and of the tasks it starts, with *recorder*."""
-    token = _recorder.set(recorder)
-    try:
-        yield
-    finally:
-        _leave(token)
+    return trace.VariableScope(_recorder, recorder)
 
 
 def current_recorder() -> Recorder | None:
@@ -127,41 +117,37 @@ def current_recorder() -> Recorder | None:
 class _OpenSpan:
     """A span that has not ended."""
 
-    __slots__ = ("_context", "_kind", "_name", "_outer", "_recorder", "_start", "_tags", "_tick", "_token", "_within")
+    __slots__ = ("_context", "_kind", "_name", "_outer", "_recorder", "_scopes", "_start", "_tags", "_tick")
 
     def __init__(self, name: str, kind: str, tags: dict[str, _Tag], outer: Context | None) -> None:
         self._name, self._kind, self._tags, self._outer = name, kind, tags, outer
-        self._token: Token[Recorder | None] | None = None
 
     def tag(self, **tags: _Tag) -> None:
         self._tags |= tags
 
     def __enter__(self) -> "_OpenSpan":
-        recorder = _recorder.get()
-        if recorder is None:
-            recorder = _unrecorded()
-            self._token = _recorder.set(recorder)
-        self._recorder = recorder
+        recorder = self._recorder = _recorder.get() or _unrecorded()
         outer = self._outer or Context(trace=recorder.trace())
-        context = replace(outer, span=recorder.span(), sampled=recorder.on)
-        self._context, self._within = context, trace.within(context)
-        self._within.__enter__()
+        self._context = replace(outer, span=recorder.span(), sampled=recorder.on)
+        self._scopes = recording(recorder), trace.within(self._context)
+        for scope in self._scopes:
+            scope.__enter__()
         if recorder.on:
             self._start, self._tick = recorder.clock.now(), recorder.clock.tick()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._within.__exit__()
-        if self._token is not None:
-            _leave(self._token)
+    def __exit__(self, kind: object, error: BaseException | None, trace_back: object) -> None:
+        for scope in reversed(self._scopes):
+            scope.__exit__()
         recorder, context = self._recorder, self._context
         if not recorder.on:
             return
         text = "" if error is None else printable(f"{type(error).__name__}: {error}", _ERROR_CHARACTERS_MAX)
         parent = "" if self._outer is None else trace.parent_of(self._outer)
-        name, tags = _text(self._name, _NAME_CHARACTERS_MAX), _bounded(self._tags)
+        name, tags = _text(self._name, _NAME_CHARACTERS_MAX), itertools.islice(self._tags.items(), _TAGS_MAX)
+        plain = {_text(key, _TAG_CHARACTERS_MAX): _plain(value) for key, value in tags}
         seconds = max(recorder.clock.tick() - self._tick, 0.0)
-        recorder.record(Span(context.trace, context.span, parent, name, self._start, seconds, self._kind, tags, text))
+        recorder.record(Span(context.trace, context.span, parent, name, self._start, seconds, self._kind, plain, text))
 
 
 def span(name: str, **tags: _Tag) -> _OpenSpan:
@@ -214,7 +200,7 @@ def get_trace_id() -> str:
     return "" if context is None else context.trace
 
 
-def delivery_span(reader: str, envelope: Envelope) -> "_OpenSpan | trace.within":
+def delivery_span(reader: str, envelope: Envelope) -> _OpenSpan | trace.VariableScope:
     """Handle *envelope* in the body, in its context; a span if spans are recorded."""
     context = trace.context_of(envelope)
     if current_recorder() is None:
@@ -223,7 +209,7 @@ def delivery_span(reader: str, envelope: Envelope) -> "_OpenSpan | trace.within"
     return _OpenSpan(f"{reader} {envelope.name}", "delivery", tags, context)
 
 
-def job_span(lease: Lease) -> "_OpenSpan | trace.within":
+def job_span(lease: Lease) -> _OpenSpan | trace.VariableScope:
     """Do the job of *lease* in the body, in the context that enqueued it; a span if spans are recorded."""
     context = trace.from_text(lease.context)
     if current_recorder() is None:
@@ -249,12 +235,6 @@ def _own_tags(**tags: _Tag) -> dict[str, _Tag]:
     return {f"ringrift.{name}": value for name, value in tags.items()}
 
 
-def _bounded(tags: dict[str, _Tag]) -> dict[str, _Tag]:
-    """Up to 32 of *tags*, each a plain value of bounded length."""
-    first = itertools.islice(tags.items(), _TAGS_MAX)
-    return {_text(name, _TAG_CHARACTERS_MAX): _plain(value) for name, value in first}
-
-
 def _plain(value: object) -> _Tag:
     """*value* as every collector accepts it: integers have 64 bits there."""
     if isinstance(value, bool | float) or (isinstance(value, int) and -_INT_MAX <= value <= _INT_MAX):
@@ -271,10 +251,3 @@ def _unrecorded() -> Recorder:
     """A recorder for code outside of any node: it makes ids and records nothing."""
     clock = SystemClock()
     return Recorder(clock, f"{clock.now()} {clock.tick()} {os.getpid()} {threading.get_ident()}")
-
-
-def _leave(token: "Token[Recorder | None]") -> None:
-    try:
-        _recorder.reset(token)
-    except ValueError:
-        return  # as in :class:`ringrift.bus.trace.within`

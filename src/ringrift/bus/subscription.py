@@ -30,15 +30,6 @@ _CHECKS_PER_SECOND = 4.0
 log = logging.getLogger(__name__)
 
 
-class _SubscriptionStats(Value):
-    name: str
-    delivered: int
-    failed: int
-    missed: int
-    waiting: int
-    error: str = ""
-
-
 class SubscriptionOptions(Value):
     """The function of a subscription, its filter and its limits."""
 
@@ -71,8 +62,8 @@ class Subscription:
         self._queue: deque[tuple[Event, Envelope, Context]] = deque()
         self._wake = asyncio.Event()
         self._idle = self._catching_up = False
-        self._failed = self._missed = 0
-        self._error = ""
+        self.failed = self.missed = 0
+        self.error = ""  # the last one
         self._watchdog: asyncio.TimerHandle | None = None
         self._progress: dict[_Worker, tuple[int, float]] = {}
         self._workers = [_Worker() for _ in range(options.concurrency)]
@@ -96,24 +87,27 @@ class Subscription:
 
     def note_gap(self) -> None:
         """Count an event that is lost to the subscriber: it was never in the log, or is compacted."""
-        self._missed += 1
+        self.missed += 1
         pressure = Backpressure(f"the queue of {self.name}", self._options.queue_max)
         if self._options.on_gap is not None:
             _, error = attempt_sync(self._options.on_gap, pressure)
             if error is not None:
                 log.warning("subscriber %s: its function for missed events failed", self.name, exc_info=error)
-        elif self._missed == 1:
+        elif self.missed == 1:
             log.warning("%s: events are missed", pressure)
 
     def note_failure(self, envelope: Envelope, error: Exception) -> None:
-        self._failed += 1
-        self._error = f"{type(error).__name__}: {error}"
+        self.failed += 1
+        self.error = f"{type(error).__name__}: {error}"
         log.warning("live subscriber %s failed on %s", self.name, envelope.name, exc_info=error)
 
-    def stats(self) -> _SubscriptionStats:
-        delivered = sum(worker.calls - worker.failures for worker in self._workers)
-        counts = {"delivered": delivered, "failed": self._failed, "missed": self._missed, "waiting": len(self._queue)}
-        return _SubscriptionStats(name=self.name, error=self._error, **counts)
+    @property
+    def delivered(self) -> int:
+        return sum(worker.calls - worker.failures for worker in self._workers)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
 
     def end(self) -> list["asyncio.Task[None]"]:
         if self._watchdog is not None:

@@ -6,7 +6,9 @@ job carries it to its worker; ``traceparent`` carries it to other programs.
 
 import hashlib
 import re
+from contextlib import suppress
 from contextvars import ContextVar
+from typing import Any
 
 import msgspec
 
@@ -14,8 +16,7 @@ from ringrift.events.base import Envelope
 from ringrift.kernel.errors import InvalidPayload, LoopDetected
 from ringrift.kernel.value import Value
 
-_DEPTH_MAX = 32
-"""Events in a row that cause each other without any work in between.  Ours are at most 5 deep: more is a loop."""
+_DEPTH_MAX = 32  #: Events in a row that cause each other without any work in between: ours are at most 5 deep.
 _TRACEPARENT_CHARACTERS_MAX = 512  # far more than the 55 of today's version, which later versions may exceed
 
 _TRACE = re.compile(r"[0-9a-f]{32}")
@@ -35,11 +36,8 @@ class Context(Value):
 
 
 _current: ContextVar[Context | None] = ContextVar("ringrift_trace", default=None)
-
-
-def current() -> Context | None:
-    """The context of the running task, if it has one."""
-    return _current.get()
+current = _current.get  # the context of the running task, if it has one
+enter = _current.set  # set the context of the running task: for a task that handles one event after the other
 
 
 def context_of(envelope: Envelope) -> Context:
@@ -53,25 +51,25 @@ def caused_by(envelope: Envelope) -> Context:
     return context if context is not None and context.cause == envelope.id else context_of(envelope)
 
 
-class within:
-    """Run the body in *context*."""
+class VariableScope:
+    """Gives *variable* a *value* while the body runs."""
 
-    __slots__ = ("_context", "_token")
+    __slots__ = ("_token", "_value", "_variable")
 
-    def __init__(self, context: Context | None) -> None:
-        self._context = context
+    def __init__(self, variable: ContextVar[Any], value: object) -> None:
+        self._variable, self._value = variable, value
 
     def __enter__(self) -> None:
-        self._token = _current.set(self._context)
+        self._token = self._variable.set(self._value)
 
     def __exit__(self, *_: object) -> None:
-        try:
-            _current.reset(self._token)
-        except ValueError:
-            return  # an abandoned task is closed in the context of the code that drops it
+        with suppress(ValueError):  # an abandoned task is closed in the context of the code that drops it
+            self._variable.reset(self._token)
 
 
-enter = _current.set  # set the context of the running task: for a task that handles one event after the other
+def within(context: Context | None) -> VariableScope:
+    """Run the body in *context*."""
+    return VariableScope(_current, context)
 
 
 def to_text(context: Context | None) -> str:

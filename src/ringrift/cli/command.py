@@ -15,13 +15,15 @@ import msgspec
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cli.environment import EffectiveSettings, read_settings
 from ringrift.cluster.roster import Roster
+from ringrift.events.base import Envelope, Event
 from ringrift.kernel.clock import Clock, SystemClock
 from ringrift.kernel.errors import SettingsError, Unreachable
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import Settings, StoreSettings
 from ringrift.kernel.value import Value
+from ringrift.pipeline.line import LINES, Line, require_line
 from ringrift.store.open import open_store
-from ringrift.store.ports import Store
+from ringrift.store.ports import Reads, Store, Tx
 
 Parser = argparse.ArgumentParser
 EXIT_FAILED = 1
@@ -59,12 +61,19 @@ class Context:
         """The nodes of the open store."""
         return Roster(self.store, self.clock, self.settings.cluster.beat_seconds)
 
-    def ids(self) -> Ids:
-        return Ids(self.clock, SystemRandom())
-
     def envelopes(self) -> EnvelopeFactory:
         """Envelopes for events that an operator publishes through this node."""
-        return EnvelopeFactory(self.settings.node.id, self.clock, self.ids())
+        return EnvelopeFactory(self.settings.node.id, self.clock, Ids(self.clock, SystemRandom()))
+
+    async def publish(self, tx: Tx, event: Event) -> Envelope:
+        """Publish *event* for the operator."""
+        [envelope] = await tx.append([self.envelopes().make(event, source="cli")])
+        return envelope
+
+    async def lines(self, view: Reads) -> list[Line]:
+        """The line of ``--variant``, else every line.  Raises UnknownName for a variant without one."""
+        variant = self.options.variant
+        return await LINES.all(view) if variant is None else [await require_line(view, variant)]
 
     def print(self, value: Any, text: str) -> None:
         """Print one of many outputs: a line of JSON with ``--json``, else *text*."""
@@ -80,19 +89,13 @@ def by_verb(questions: Mapping[str, _Question]) -> _Question:
 
 
 class Command(Value):
-    """A command, declared as ``COMMAND`` in its module, whose first line is its description.
-
-    *prepare* sees the settings alone: it checks options, and if it returns an output, that is the answer.  Otherwise
-    *question* is asked of the store, which must exist.
-    """
+    """A command, declared as ``COMMAND`` in its module, whose first line is its description."""
 
     arguments: Callable[[Parser], None] = lambda _: None
-    prepare: Callable[[Context], Output | None] = lambda _: None
-    question: _Question | None = None
-    json_help: str | None = "print JSON"
-    """The help of ``--json``; None: the command has no such option."""
-    endless: bool = False
-    """It may print line by line until Ctrl-C, which is its normal end, with exit code 0."""
+    prepare: Callable[[Context], Output | None] = lambda _: None  # checks options, without a store; it may answer
+    question: _Question | None = None  # if *prepare* has no answer: asked of the store, which must exist
+    json_help: str | None = "print JSON"  # the help of ``--json``; None: the command has no such option
+    endless: bool = False  # it may print line by line until Ctrl-C, which is its normal end, with exit code 0
 
 
 def run(command: Command, options: argparse.Namespace) -> int:
@@ -138,10 +141,7 @@ async def open_existing(settings: StoreSettings) -> AsyncIterator[Store]:
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, object]:
     """``["work.slots=4"]`` as settings.  Raises SettingsError."""
-    settings: dict[str, object] = {}
     for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
+        if pair.find("=") < 1:
             raise SettingsError("--set", pair, "must be KEY=VALUE")
-        settings[key] = value
-    return settings
+    return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}

@@ -12,10 +12,8 @@ import msgspec
 
 from ringrift.kernel.errors import SettingsError
 from ringrift.kernel.settings import Settings
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import Value, changed
 
-_HOME_DEFAULT = "data"
-_FILE = "ringrift.toml"
 _PREFIX = "RINGRIFT_"
 
 
@@ -39,8 +37,11 @@ def _profile(name: str, text: str) -> str:
     return "coordinator" if read_flag(name, text) else "training_node"
 
 
+_LOOPS = ("rate", "fill", "import_models")  # the documented loops, but for the expiry of leases, which always runs
+
+
 def _loops(name: str, text: str) -> tuple[str, ...]:
-    return () if read_flag(name, text) else ("rate", "fill")
+    return () if read_flag(name, text) else _LOOPS
 
 
 @dataclass(frozen=True)
@@ -54,25 +55,22 @@ class Variable:
 
 _NETWORK = """RINGRIFT_COORDINATOR_URL RINGRIFT_P2P_URL RINGRIFT_CLUSTER_AUTH_TOKEN RINGRIFT_P2P_PORT
     RINGRIFT_P2P_STARTUP_GRACE_PERIOD RINGRIFT_SWIM_ENABLED RINGRIFT_RAFT_ENABLED"""
-_UNSUPPORTED = {
-    **dict.fromkeys(_NETWORK.split(), "nodes over a network"),
-    "RINGRIFT_ALLOW_PENDING_GATE": "games of another engine",
-}
-"""Documented variable → the feature that it configures, which is not there yet."""
+_NO_EFFECT = "no effect yet; it comes with: "
 VARIABLES: dict[str, Variable] = {
     "RINGRIFT_HOME": Variable(None, "folder of the store, blobs and logs (default ./data)"),
     "RINGRIFT_DEBUG": Variable(None, "logs in detail, and to stderr as well"),
     "RINGRIFT_DLQ_PATH": Variable(None, "accepted without effect: dead letters are in the store"),
     "RINGRIFT_NODE_ID": Variable("node.id", "name of this node"),
     "RINGRIFT_IS_COORDINATOR": Variable("node.profile", "chooses a profile, never a leader", _profile),
-    "RINGRIFT_EXTRACTED_LOOPS": Variable("node.disabled_daemons", "false: disables the daemons rate and fill", _loops),
+    "RINGRIFT_EXTRACTED_LOOPS": Variable("node.disabled_daemons", f"false: disables {', '.join(_LOOPS)}", _loops),
     "RINGRIFT_COORDINATOR_DB": Variable("store.path", "file of the store"),
     "RINGRIFT_EVENT_HANDLER_TIMEOUT": Variable("bus.handler_seconds_max", "seconds a handler may take for one event"),
     "RINGRIFT_EVENT_VALIDATION_STRICT": Variable(None, "true: the documented API refuses events with unknown names"),
     "RINGRIFT_JOB_GRACE_PERIOD": Variable("work.grace_seconds", "seconds from SIGTERM to SIGKILL"),
     "RINGRIFT_TRACE_DEBUG": Variable("trace.debug", "logs every span, event and delivery", read_flag),
     "OTEL_EXPORTER_OTLP_ENDPOINT": Variable("trace.endpoint", "OpenTelemetry collector for spans (needs extra otel)"),
-    **{name: Variable(None, f"no effect yet: {feature}") for name, feature in _UNSUPPORTED.items()},
+    **dict.fromkeys(_NETWORK.split(), Variable(None, f"{_NO_EFFECT}nodes over a network")),
+    "RINGRIFT_ALLOW_PENDING_GATE": Variable(None, f"{_NO_EFFECT}games of another engine"),
 }
 """Every documented variable: those that this version obeys, and those of features that are not there yet."""
 
@@ -84,10 +82,8 @@ class EffectiveSettings(Value):
     origins: dict[str, str]
     home: str
     debug: bool = False
-    unknown: tuple[str, ...] = ()
-    """Variables with our prefix that nothing reads: most likely misspelt."""
-    unsupported: tuple[str, ...] = ()
-    """Documented variables that are set and have no effect yet."""
+    unknown: tuple[str, ...] = ()  # variables with our prefix that nothing reads: most likely misspelt
+    warnings: tuple[str, ...] = ()  # a line for each variable that is set and that nothing reads yet
 
 
 def read_settings(
@@ -98,39 +94,30 @@ def read_settings(
     preset: Mapping[str, object] | None = None,
     variables: Mapping[str, Variable] = VARIABLES,
 ) -> EffectiveSettings:
-    """Defaults, then a *preset*, the TOML file, *variables*, and *overrides* of the command line (dotted keys).
-
-    Raises SettingsError or UnknownName naming the key; nothing has been changed then.
-    """
+    """Defaults, *preset*, TOML file, *variables*, *overrides* (dotted keys).  Raises SettingsError, UnknownName."""
     environ = os.environ if environ is None else environ
-    home = environ.get("RINGRIFT_HOME", _HOME_DEFAULT)
-    settings = Settings.lan(home, node=_node_default())
-    present = [(name, item.key, item.read) for name, item in variables.items() if item.key and name in environ]
+    home = environ.get("RINGRIFT_HOME", "data")
+    host = "".join(char if char.isalnum() or char in "-_" else "-" for char in socket.gethostname())
+    settings = Settings.lan(home, node=host[:64] or "local")
+    present = {name: item for name, item in variables.items() if name in environ}
     origins: dict[str, str] = {}
     for origin, flat in (
         ("preset", dict(preset or {})),
         _from_file(file, Path(home)),
-        ("environment", {key: read(name, environ[name]) for name, key, read in present}),
+        ("environment", {item.key: item.read(name, environ[name]) for name, item in present.items() if item.key}),
         ("command line", dict(overrides or {})),
     ):
         settings = settings.overlaid(flat)
         origins |= {key: origin for key in flat}
-    debug = is_set("RINGRIFT_DEBUG", environ)
     unknown = tuple(sorted(name for name in environ if name.startswith(_PREFIX) and name not in variables))
-    unsupported = tuple(name for name in _UNSUPPORTED if name in environ)
-    return EffectiveSettings(
-        settings=settings, origins=origins, home=home, debug=debug, unknown=unknown, unsupported=unsupported
-    )
-
-
-def _node_default() -> str:
-    name = "".join(char if char.isalnum() or char in "-_" else "-" for char in socket.gethostname())
-    return name[:64] or "local"
+    warnings = tuple(f"{name} has {item.note}" for name, item in present.items() if _NO_EFFECT in item.note)
+    effective = EffectiveSettings(settings=settings, origins=origins, home=home, unknown=unknown, warnings=warnings)
+    return changed(effective, debug=is_set("RINGRIFT_DEBUG", environ))
 
 
 def _from_file(file: str | None, home: Path) -> tuple[str, dict[str, Any]]:
     """The flat settings of *file*, or of ringrift.toml in *home* if that exists."""
-    path = Path(file) if file is not None else home / _FILE
+    path = Path(file) if file is not None else home / "ringrift.toml"
     if file is None and not path.exists():
         return "default", {}
     try:

@@ -10,12 +10,13 @@ from ringrift.events.base import Event, Unknown
 from ringrift.jobs import Job
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.value import Value
-from ringrift.store.follow import PAGE
-from ringrift.store.ports import JobRow, Store
-from ringrift.work.limits import KINDS, READY_HARD
+from ringrift.store.follow import PAGE, wait_for
+from ringrift.store.ports import JobRow, Reads, Store
+from ringrift.work.limits import KINDS
 
 _WAIT_SECONDS_MAX = 900.0
 _POLL_SECONDS = 0.2
+_JOBS_MAX = 10_000
 _RESULTS = (model.Verified, model.Imported, evaluation.BlocksPlayed, work.Buried)
 
 
@@ -23,10 +24,13 @@ class JobsResult(Value):
     """The results of jobs, or why some have none."""
 
     events: tuple[Event, ...] = ()
-    error: str = ""
-    """Error of a job that was given up, or why the wait ended."""
-    pending: bool = False
-    """Whether jobs without a result stay in the queue."""
+    error: str = ""  # error of a job that was given up, or why the wait ended
+    pending: bool = False  # whether jobs without a result stay in the queue
+
+    @property
+    def reason(self) -> str:
+        """The error for people."""
+        return self.error + ("; what is not done stays in the queue until a node runs" if self.pending else "")
 
 
 async def follow(context: Context, jobs: Sequence[Job], after: int) -> JobsResult:
@@ -42,14 +46,12 @@ async def follow_jobs(
     store: Store, roster: Roster, jobs: Sequence[Job], after: int, clock: Clock, report: Callable[[str], None]
 ) -> JobsResult:
     """Wait until each of *jobs*, enqueued at position *after* or later, has ended; *report* gets the progress."""
-    waiting, results, before = {job.key: job for job in jobs}, list[Event](), ""
-    kind, names, position = jobs[0].kind(), [event.name() for event in _RESULTS], after
-    end, error = clock.tick() + _WAIT_SECONDS_MAX, f"not done after {_WAIT_SECONDS_MAX:g} s"
-    while clock.tick() < end:
-        async with store.read() as view:
-            envelopes = await view.read(position, PAGE, names)
-            rows = await view.jobs(("ready", "claimed"), READY_HARD, variant=jobs[0].variant)
-        for envelope in envelopes:
+    waiting, results, before, position = {job.key: job for job in jobs}, list[Event](), "", after
+    kind, names = jobs[0].kind(), [event.name() for event in _RESULTS]
+
+    async def find_end(view: Reads) -> JobsResult | None:
+        nonlocal before, position
+        for envelope in await view.read(position, PAGE, names):
             position, event = envelope.position, catalog.decode(envelope.name, envelope.body)
             if isinstance(event, work.Buried) and event.key in waiting:
                 return JobsResult(events=tuple(results), error=event.error)
@@ -60,15 +62,19 @@ async def follow_jobs(
                 results.append(event)
         if not waiting:
             return JobsResult(events=tuple(results))
+        rows = await view.jobs(("ready", "claimed"), _JOBS_MAX, variant=jobs[0].variant)
         progress = _progress(len(jobs), [row for row in rows if row.key in waiting])
         if progress != before:
             report(progress)
             before = progress
-        if not any(kind in KINDS[node.profile] for node in await roster.present()):
-            error = f'no running node can do {kind} jobs; start one with "ringrift run"'
-            break
-        await store.wait(store.position, _POLL_SECONDS)
-    return JobsResult(events=tuple(results), pending=True, error=error)
+        if any(kind in KINDS[node.profile] for node in await roster.present(view)):
+            return None
+        error = f'no running node can do {kind} jobs; start one with "ringrift run"'
+        return JobsResult(events=tuple(results), pending=True, error=error)
+
+    end = await wait_for(store, find_end, clock, _WAIT_SECONDS_MAX, poll_seconds=_POLL_SECONDS)
+    late = f"not done after {_WAIT_SECONDS_MAX:g} s"
+    return JobsResult(events=tuple(results), pending=True, error=late) if end is None else end
 
 
 def _progress(count: int, rows: Sequence[JobRow]) -> str:

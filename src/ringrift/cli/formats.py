@@ -1,9 +1,14 @@
 """Formats: how values are written for people."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
+from ringrift.evaluation.interval import Interval
 from ringrift.kernel.verdict import Verdict
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd])")
 
 
 def timestamp(time: float) -> str:
@@ -20,6 +25,22 @@ def duration(seconds: float) -> str:
     return f"{seconds} s"
 
 
+def ago(time: float, now: float) -> str:
+    """How long ago *time* was."""
+    return f"{duration(now - time)} ago"
+
+
+def since(time: float, now: float) -> str:
+    """Since when, as a time and as a duration."""
+    return f"since {timestamp(time)} ({ago(time, now)})"
+
+
+def parse_duration(text: str) -> float | None:
+    """``90s``, ``15m``, ``2h`` or ``1d`` in seconds; None if it is no duration."""
+    match = _DURATION.fullmatch(text)
+    return float(match[1]) * _UNITS[match[2]] if match else None
+
+
 def short(blob: str | None) -> str:
     """The beginning of a blob's name."""
     return blob[:10] if blob else "—"
@@ -30,22 +51,25 @@ def signed(gain: float | None) -> str:
     return "—" if gain is None else f"{gain:+.0f}"
 
 
+def elo_bounds(elo: Interval) -> str:
+    """An Elo difference with its bounds."""
+    return f"{elo.value:+.0f} ({elo.lower:+.0f} … {elo.upper:+.0f})"
+
+
+def verdict_reason(verdict: Verdict, now: float) -> str:
+    """The rule of a verdict with value, limit and since when."""
+    return f"{verdict.rule}: {verdict.value:.4g} of {verdict.limit:.4g}, {since(verdict.since, now)}"
+
+
 def verdict_line(verdict: Verdict, now: float, closed: str = "waits") -> str:
-    """The verdict of a gate with value, limit and since when; *closed* is the word for a gate that is not open."""
-    state = "open" if verdict.allowed else closed
-    return (
-        f"{verdict.gate}: {state} — {verdict.rule}: {verdict.value:.4g} of {verdict.limit:.4g}, "
-        f"since {timestamp(verdict.since)} ({duration(now - verdict.since)} ago)"
-    )
+    """The verdict of a gate; *closed* is the word for a gate that is not open."""
+    return f"{verdict.gate}: {'open' if verdict.allowed else closed} — {verdict_reason(verdict, now)}"
 
 
 def table(
     head: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "", limit: int | None = None, more: str = ""
 ) -> str:
-    """Rows under a head, columns aligned; without rows *empty*, if there is such a text.
-
-    Only the first *limit* rows are printed; a last line has the number of the others in place of ``{}`` in *more*.
-    """
+    """Rows under a head, columns aligned, or *empty*; beyond *limit* rows only *more*, with their number for ``{}``."""
     if not rows and empty:
         return empty
     cells = [[str(cell) for cell in row] for row in (head, *rows[:limit])]

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib.resources import files
+from string import Template
 
-from ringrift.cli import report
-from ringrift.cli.commands.promotions import elo_gain
-from ringrift.cli.formats import duration, short, signed, timestamp
-from ringrift.cli.report import Report
+from ringrift.cli.formats import duration, short, timestamp
+from ringrift.cli.report import Report, conclusion, evidence_cells, finding_cells
 from ringrift.evaluation import interval
 from ringrift.kernel.value import Value
 from ringrift.pipeline.line import Decision, Line, gains
@@ -18,37 +18,14 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 12, 34
 _CONFIDENCE = 0.95
 _TICKS = 5
 _STEPS = (1, 2, 2.5, 5, 10)
-_STYLE = """
-:root { --ink: #1c2733; --soft: #5c6b7a; --line: #d9e0e7; --paper: #fff; --one: #1f6feb;
-  --good: #1a7f37; --bad: #b42318 }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --soft: #93a1af; --line: #30363d; --paper: #0d1117; --one: #58a6ff;
-    --good: #3fb950; --bad: #f85149 }
-}
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 62rem;
-  margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.5rem; margin-bottom: .2rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
-p.soft, .soft { color: var(--soft) } .scroll { overflow-x: auto }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; margin: .6rem 0 }
-th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
-th { font-weight: 600; color: var(--soft) } code { font: 13px ui-monospace, monospace; overflow-wrap: anywhere }
-.good { color: var(--good); font-weight: 600 } .bad { color: var(--bad); font-weight: 600 }
-svg { width: 100%; height: auto; display: block } svg text { font: 11px system-ui, sans-serif; fill: var(--soft) }
-.grid { stroke: var(--line); stroke-width: 1 } .step { fill: none; stroke: var(--one); stroke-width: 2 }
-.band { fill: var(--one); opacity: .14 } .up { fill: var(--one) } .no { stroke: var(--bad); stroke-width: 1.5 }
-"""
 
 
 def as_page(result: Report) -> str:
     """The whole page."""
     parts = [_head(result), _proof(result.proof), *(_variant(line, result) for line in result.lines), _foot(result)]
     title = f"RingRift: {', '.join(result.about.variants)}"
-    head = (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>"
-    )
-    return "\n".join([head, *parts, "</body>\n</html>\n"])
+    page = Template(files("ringrift.cli").joinpath("report.html").read_text())
+    return page.substitute(title=escape(title), body="\n".join(parts))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -75,7 +52,7 @@ def _proof(proof: Sequence[Finding]) -> str:
     style = "good" if all(finding.met for finding in proof) else "bad"
     head = ("claim", "", "score", "bounds", "games", "Elo", "champion", "because")
     return (
-        f'<h2>Proof</h2>\n<p class="{style}">{escape(report.conclusion(proof))}.</p>\n'
+        f'<h2>Proof</h2>\n<p class="{style}">{escape(conclusion(proof))}.</p>\n'
         + _table(head, map(_finding, proof))
         + '\n<p class="soft">Each opening is played from every seat and counts as one observation; openings come from '
         "a seed and numbers of their own, and no game here has helped to promote a model.</p>"
@@ -84,14 +61,12 @@ def _proof(proof: Sequence[Finding]) -> str:
 
 def _finding(finding: Finding) -> tuple[str, ...]:
     mark = '<span class="good">holds</span>' if finding.met else '<span class="bad">missed</span>'
-    played = (
-        f"{finding.score:.3f}",
-        f"{finding.lower:.3f} … {finding.upper:.3f} ({finding.confidence:.0%})",
-        f"{finding.n} in {finding.blocks} blocks",
-        f"{finding.elo:+.0f} ({finding.elo_lower:+.0f} … {finding.elo_upper:+.0f})",
-    )
-    cells = played if finding.n else ("—", "—", "0", "—")
-    return (escape(finding.claim), mark, *cells, f"<code>{escape(short(finding.model))}</code>", escape(finding.why))
+    score, bounds, elo = finding_cells(finding)
+    if finding.n:
+        bounds = f"{bounds} ({finding.confidence:.0%})"
+    games = f"{finding.n} in {finding.blocks} blocks" if finding.n else "0"
+    model = f"<code>{escape(short(finding.model))}</code>"
+    return (escape(finding.claim), mark, score, bounds, games, elo, model, escape(finding.why))
 
 
 def _variant(line: Line, result: Report) -> str:
@@ -116,29 +91,17 @@ def _variant(line: Line, result: Report) -> str:
 
 
 def _decision(decision: Decision, players: int, start: float) -> tuple[str, ...]:
-    minute, evidence = f"{(decision.time - start) / 60:.1f}", decision.evidence
     models = (f"<code>{escape(decision.model)}</code>", f"<code>{escape(short(decision.previous))}</code>")
-    first = (minute, str(decision.generation), *models)
-    if evidence is None:
-        return (*first, "—", "—", "—", "—", escape(decision.reason))
-    gain = signed(elo_gain(decision, players))
-    ratio = f"{evidence.llr:.2f} of {evidence.lower:.2f} … {evidence.upper:.2f}"
-    return (*first, f"{evidence.score:.3f}", gain, str(evidence.blocks), ratio, escape(decision.reason))
+    first = (f"{(decision.time - start) / 60:.1f}", str(decision.generation), *models)
+    return (*first, *evidence_cells(decision, players), escape(decision.reason))
 
 
 def _foot(result: Report) -> str:
     about = result.about
-    pairs = {
-        "seed": str(about.seed),
-        "workload": about.workload,
-        "parameters": _pairs(about.params),
-        "gate": about.gate,
-        "machine": f"{about.machine}, {about.cores} cores",
-        "versions": _pairs(about.versions),
-        "store": about.store,
-        "begun": timestamp(about.begun),
-        "ended": timestamp(about.ended),
-    }
+    pairs = {"seed": str(about.seed), "workload": about.workload, "parameters": _pairs(about.params)}
+    pairs |= {"gate": about.gate, "machine": f"{about.machine}, {about.cores} cores"}
+    pairs |= {"versions": _pairs(about.versions), "store": about.store}
+    pairs |= {"begun": timestamp(about.begun), "ended": timestamp(about.ended)}
     return "<h2>This run</h2>\n" + _table(("", ""), ((escape(name), escape(text)) for name, text in pairs.items()))
 
 

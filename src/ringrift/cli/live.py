@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
+from ringrift.cli.brakes import brake_lines, describe_change
 from ringrift.cli.formats import duration, short, table
 from ringrift.evaluation import interval
-from ringrift.events import alert, catalog, cluster, custom, daemon, data, evaluation, model, node, tuning, work
+from ringrift.events import alert, catalog, cluster, custom, daemon, data, evaluation, health, model, node, tuning, work
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.harness import Cluster
 from ringrift.kernel.clock import Clock
@@ -18,36 +19,38 @@ from ringrift.kernel.settings import Policy
 from ringrift.pipeline.line import DECISIONS, LINES, Decision, Line, Stage, gains
 from ringrift.pipeline.proof import Claim
 from ringrift.store.follow import follow
+from ringrift.work.run_states import load_run_states
 
 _REDRAW_SECONDS = 0.25
-_REPORT_SECONDS = 15.0
-"""Between two reports of progress, where there is no table."""
-_WINDOW_SECONDS, _COUNTS_MAX = 60.0, 1000
-"""Window of the throughput: batches end every few seconds, and a shorter window would only show that."""
+_REPORT_SECONDS = 15.0  # between two reports of progress, where there is no table
+_WINDOW_SECONDS, _COUNTS_MAX = 60.0, 1000  # of the throughput: batches end every few seconds, and less would show that
 _BAR = 8
 _CONFIDENCE = 0.95
 _CHARACTERS_MAX = 160
-_STAGES = {"train": "training", "export": "export"}
-"""Kinds of jobs whose start is shown."""
-
-
-_SENTENCES: dict[type, str] = {
+_STAGES = {"train": "training", "export": "export"}  # kinds of jobs whose start is shown
+_SENTENCES: dict[type, str] = {  # of events for which their fields suffice
+    alert.Cleared: "alert cleared: {0.kind} {0.subject} {0.detail}",
     alert.Raised: "ALERT {0.level}: {0.kind} {0.subject}: {0.detail}",
     cluster.RoleTaken: "node {0.node} leads {0.role} in term {0.term}",
+    daemon.Stalled: "node {0.node}: the event loop was blocked for {0.seconds:.1f} s at {0.place}",
     daemon.Failed: "daemon {0.daemon} on {0.node} failed and stays stopped: {0.error}",
     data.Lost: "{0.variant}: LOST {0.blob:.10}: {0.reason}",
+    evaluation.VelocityChanged: "{0.variant}: the trend is {0.trend} (before: {0.before}): "
+    "{0.elo_per_hour:+.0f} Elo an hour over the last {0.champions} champions",
+    health.RecoveryStarted: "recovery of {0.subject}: {0.step} by {0.by}: {0.reason}",
     model.Imported: "{0.variant}: {0.model:.10} imported from {0.source:.10}",
     model.Rejected: "{0.variant}: candidate {0.model:.10} rejected: {0.reason}",
     model.RolledBack: "{0.variant}: ROLLED BACK from {0.model:.10} to generation {0.generation}, "
     "{0.to:.10}: {0.reason}",
+    work.TaskChanged: "task {0.task} ({0.kind}) on {0.node}: {0.state} after {0.seconds:.0f} s {0.reason}",
     node.Joined: "node {0.node} joined as {0.profile}",
     node.Left: "node {0.node} left",
+    node.Suspected: "node {0.node} has sent no heartbeat for {0.seconds:.0f} s",
     node.Quarantined: "node {0.node} is quarantined: {0.reason}",
     node.Released: "node {0.node} is released from quarantine",
     work.Buried: "{0.variant}: gave up {0.kind} after {0.attempts} attempts: {0.error}",
-    work.PressureChanged: "backpressure of the queue is {0.level}: {0.ready} jobs wait",
+    work.PressureChanged: "pressure of the queue {0.queue} is {0.level} (before: {0.before}): {0.depth} wait",
 }
-"""Events whose sentence needs nothing but their fields."""
 
 
 def describe_event(event: Event | Unknown) -> str | None:
@@ -63,18 +66,15 @@ def describe_event(event: Event | Unknown) -> str | None:
             return f"{event.variant}: review of {short(event.model)} {passed} at {event.elo:+.0f} Elo: {event.reason}"
         case tuning.TrialFinished():
             return printable(f"{event.variant}: fitness {event.fitness:.3f} of {event.vector}", _CHARACTERS_MAX)
-        case evaluation.VelocityChanged():
-            pace = f"{event.elo_per_hour:+.0f} Elo an hour over the last {event.champions} champions"
-            return f"{event.variant}: the trend is {event.trend} (before: {event.before}): {pace}"
         case custom.Published():
             return printable(f"{event.event}: {event.payload}", _CHARACTERS_MAX)
-        case alert.Cleared():
-            return f"alert cleared: {event.kind} {event.subject} {event.detail}".rstrip()
         case work.Enqueued(kind="export" | "train"):
             return f"{event.variant}: {_STAGES[event.kind]} queued (job {', '.join(event.jobs)})"
         case work.Started(kind="export" | "train"):
-            attempt = f", attempt {event.attempts}" if event.attempts > 1 else ""
-            return f"{event.variant}: {_STAGES[event.kind]} started (job {event.job}, node {event.node}{attempt})"
+            place = f"node {event.node}" + (f", attempt {event.attempts}" if event.attempts > 1 else "")
+            return f"{event.variant}: {_STAGES[event.kind]} started (job {event.job}, {place})"
+        case work.RunStateChanged():
+            return describe_change(event)
         case work.Rescued():
             return f"{len(event.jobs)} leases expired without renewal; their jobs are ready again"
         case daemon.Stopped(error=error) if error:
@@ -84,7 +84,7 @@ def describe_event(event: Event | Unknown) -> str | None:
         case daemon.CommandDone():
             result = f"failed: {event.error}" if event.error else "done"
             return f"daemon {event.daemon} on {event.node}: command {event.action} {result}"
-    return _SENTENCES[type(event)].format(event) if type(event) in _SENTENCES else None
+    return _SENTENCES[type(event)].format(event).rstrip() if type(event) in _SENTENCES else None
 
 
 class _Throughput:
@@ -143,6 +143,7 @@ def _strength_text(decisions: Sequence[Decision], players: int) -> str:
 class _LiveState:
     """The content of one redraw: the lines with their decisions, the progress of jobs, and the throughput."""
 
+    brakes: Sequence[str]
     lines: Sequence[Line]
     decisions: Mapping[str, Sequence[Decision]]
     progress: Mapping[tuple[str, str], float]
@@ -150,10 +151,10 @@ class _LiveState:
 
     def row(self, line: Line, policy: Policy) -> tuple[object, ...]:
         strength = _strength_text(self.decisions[line.variant], line.players)
-        bars = (_bar(_stage_share(line, policy, self.progress)), _bar(line.fresh / policy.games_per_export))
-        pace = f"{self.throughput.of(line.variant):.1f}"
+        bar, pace = _bar(_stage_share(line, policy, self.progress)), f"{self.throughput.of(line.variant):.1f}"
         model = (line.generation, short(line.champion), strength)
-        return (line.variant, line.stage, bars[0], *model, pace, bars[1], line.counts.games)
+        selfplay = _bar(line.fresh / policy.games_per_export)
+        return (line.variant, line.stage, bar, *model, pace, selfplay, line.counts.games)
 
     def sentence(self, line: Line, policy: Policy) -> str:
         """The same in words."""
@@ -194,6 +195,8 @@ class Live:
     async def follow(self, cluster: Cluster, after: int, seconds: float | None = None) -> None:
         """Show what happens after position *after* until cancelled; the loop ends in *seconds*."""
         self._end = None if seconds is None else self._clock.tick() + seconds
+        for brake in (await self._read(cluster)).brakes:
+            self.line(brake)
         for member in cluster.nodes:
             member.router.subscribe((work.Started, daemon.Started, daemon.Stopped), self._print_event, name="live")
         try:
@@ -219,9 +222,10 @@ class Live:
             state = await self._read(cluster)
             if self._table:
                 self._draw(state)
-            else:
-                sentences = [state.sentence(line, self._policy) for line in state.lines]
-                self.line("\n  ".join([f"{self._phase()}, {self._throughput.total():.1f} games/s", *sentences]))
+                continue
+            pace = f"{self._phase()}, {self._throughput.total():.1f} games/s"
+            sentences = [state.sentence(line, self._policy) for line in state.lines]
+            self.line("\n  ".join([*state.brakes, pace, *sentences]))
 
     def _print_waits(self, cluster: Cluster) -> None:
         """Print why daemons wait, each reason once for as long as it lasts: a full disk stores no event."""
@@ -233,11 +237,13 @@ class Live:
 
     async def _read(self, cluster: Cluster) -> _LiveState:
         async with cluster.store.read() as view:
+            brakes = brake_lines((await load_run_states(view)).in_force(now := self._clock.now()), now)
             lines = [line for line in await LINES.all(view) if line.variant in self._policy.variants]
             decisions = {line.variant: await DECISIONS.all(view, "variant", line.variant) for line in lines}
         jobs = [job for node in cluster.nodes for job in node.activity.snapshot().jobs]
+        progress = {(job.variant, job.kind): job.done for job in jobs}
         self._throughput.add(self._clock.tick(), {line.variant: line.counts.games for line in lines})
-        return _LiveState(lines, decisions, {(job.variant, job.kind): job.done for job in jobs}, self._throughput)
+        return _LiveState(brakes, lines, decisions, progress, self._throughput)
 
     def _phase(self) -> str:
         """The loop or the proof, and how long it still lasts."""
@@ -250,7 +256,8 @@ class Live:
 
     def _draw(self, state: _LiveState) -> None:
         rows = [state.row(line, self._policy) for line in state.lines]
-        text = f"{table(_HEAD, rows)}\n{self._phase()}   {self._throughput.total():.1f} games/s   {_NOTE}"
+        text = "\n".join([*state.brakes, table(_HEAD, rows)])
+        text = f"{text}\n{self._phase()}   {self._throughput.total():.1f} games/s   {_NOTE}"
         width = max(shutil.get_terminal_size().columns - 1, 1)  # a line that wraps would be two to erase
         text = "\n".join(line[:width] for line in text.split("\n"))
         self.line(text)

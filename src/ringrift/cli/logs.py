@@ -23,8 +23,7 @@ class _JsonLines(logging.Formatter):
 def start_logs(home: str, limits: SweepSettings, *, debug: bool, trace: bool = False) -> Path:
     """Log to *home*/logs/ringrift.log, rotated; with *debug* in detail and to stderr as well.  The file's path.
 
-    With *trace* every span, event and delivery is logged, in detail or not.  Raises SettingsError if *home* cannot be
-    written.
+    With *trace* every span, event and delivery is logged too.  Raises SettingsError if *home* cannot be written.
     """
     path = Path(home) / "logs" / "ringrift.log"
     try:

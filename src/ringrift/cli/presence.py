@@ -1,5 +1,7 @@
 """Presence: which nodes are running, for an observer that has just begun to look: those whose beat it sees move."""
 
+from collections.abc import Iterable
+
 from ringrift.cluster.liveness import LOST_NODES
 from ringrift.cluster.roster import NODES, SILENT_BEATS, NodeRecord
 from ringrift.kernel.clock import Clock
@@ -13,12 +15,9 @@ class Presence(Value):
     """The nodes that have not left, with their last reports."""
 
     present: tuple[NodeRecord, ...] = ()
-    silent: tuple[NodeRecord, ...] = ()
-    """Nodes whose beat did not move while we looked, or that were lost before."""
-    departed: tuple[str, ...] = ()
-    """The ids of nodes that have left in good order."""
-    seconds: float = 0.0
-    """How long a node may be silent."""
+    silent: tuple[NodeRecord, ...] = ()  # nodes whose beat did not move while we looked, or that were lost before
+    departed: tuple[str, ...] = ()  # the ids of nodes that have left in good order
+    seconds: float = 0.0  # how long a node may be silent
 
     def only(self, node: str | None) -> "Presence":
         """The presence of *node* alone; of all nodes for None.  Raises UnknownName, or NodeAway if it has left."""
@@ -33,11 +32,17 @@ class Presence(Value):
         return changed(self, present=present, silent=silent)
 
 
+def disabled_lines(nodes: Iterable[NodeRecord]) -> list[str]:
+    """A line for each of *nodes* that has not left and has daemons that its settings forbid to start."""
+    remedy = "take them out of node.disabled_daemons, set RINGRIFT_EXTRACTED_LOOPS=true, and start the node again"
+    disabled = {node.id: node.activity.daemons.disabled for node in nodes if not node.gone}
+    return [f"off by settings on node {id}: {', '.join(names)} ({remedy})" for id, names in disabled.items() if names]
+
+
 async def observe(store: Store, clock: Clock, beat_seconds: float) -> Presence:
     """Wait until the beat of every node has moved, or for as long as a node may be silent.
 
-    One beat alone may be an old one, and the wall clock of another machine proves nothing.  Nodes that are recorded as
-    lost are not waited for.
+    One beat alone may be an old one, and wall clocks of other machines prove nothing.  Lost nodes are not waited for.
     """
     seconds = SILENT_BEATS * beat_seconds
     first: dict[str, int] | None = None

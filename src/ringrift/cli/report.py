@@ -11,8 +11,9 @@ import msgspec
 
 from ringrift import __version__
 from ringrift.cli.commands.promotions import elo_gain
-from ringrift.cli.formats import duration, short, signed, table, timestamp
+from ringrift.cli.formats import duration, elo_bounds, short, signed, table, timestamp
 from ringrift.cli.run_plan import cores
+from ringrift.evaluation.interval import Interval
 from ringrift.kernel.settings import Settings
 from ringrift.kernel.value import Value
 from ringrift.pipeline.line import DECISIONS, LINES, Decision, Line
@@ -49,10 +50,8 @@ class Report(Value):
 def about(settings: Settings, requirements: Sequence[str], begun: float, ended: float) -> _About:
     """A run with *settings* on this machine; *requirements* are the modules that its workload needs."""
     policy, work, gate = settings.policy, settings.work, settings.policy.gate
-    test = (
-        f"sequential test of {gate.elo_0:g} against {gate.elo_1:g} Elo, error rates {gate.alpha:g} and "
-        f"{gate.beta:g}, {gate.blocks_min} to {gate.blocks_max} blocks"
-    )
+    rates = f"error rates {gate.alpha:g} and {gate.beta:g}, {gate.blocks_min} to {gate.blocks_max} blocks"
+    test = f"sequential test of {gate.elo_0:g} against {gate.elo_1:g} Elo, {rates}"
     versions = {"ringrift": __version__, "python": platform.python_version()}
     for name in requirements:
         with suppress(PackageNotFoundError):
@@ -78,10 +77,8 @@ def as_json(report: Report) -> str:
 def as_text(report: Report) -> str:
     """The report for people: the promotions of each variant with their evidence, then the proof."""
     about = report.about
-    head = (
-        f"{timestamp(about.begun)}, {duration(about.ended - about.begun)}: workload {about.workload}, "
-        f"seed {about.seed}, {about.cores} cores, {about.machine}"
-    )
+    run = f"workload {about.workload}, seed {about.seed}, {about.cores} cores, {about.machine}"
+    head = f"{timestamp(about.begun)}, {duration(about.ended - about.begun)}: {run}"
     parts = [head, *(_line_text(line, report.decisions[line.variant]) for line in report.lines)]
     return "\n\n".join([*parts, *([_proof_text(report.proof)] if report.proof else [])])
 
@@ -92,40 +89,45 @@ def conclusion(proof: Sequence[Finding]) -> str:
     return f"NOT PROVEN: {missed} of {len(proof)} claims missed" if missed else f"PROVEN: all {len(proof)} claims hold"
 
 
-def _proof_text(proof: Sequence[Finding]) -> str:
-    head = ("  claim", "", "score", "bounds", "above", "games", "Elo", "at")
-    missed = [f"  missed: {finding.claim}: {finding.why}" for finding in proof if not finding.met]
-    return "\n".join([conclusion(proof), table(head, [_proof_row(finding) for finding in proof]), *missed])
-
-
-def _proof_row(finding: Finding) -> tuple[object, ...]:
-    claim, limit, confidence = f"  {finding.claim}", f"{finding.limit:.3f}", f"{finding.confidence:.0%}"
+def finding_cells(finding: Finding) -> tuple[str, str, str]:
+    """The score of a claim, its bounds, and the same in Elo; dashes before a game was played."""
     if not finding.n:
-        return (claim, "MISSED", "—", "—", limit, 0, "—", confidence)
-    bounds = f"{finding.lower:.3f} … {finding.upper:.3f}"
-    gain = f"{finding.elo:+.0f} ({finding.elo_lower:+.0f} … {finding.elo_upper:+.0f})"
-    met = "holds" if finding.met else "MISSED"
-    return (claim, met, f"{finding.score:.3f}", bounds, limit, finding.n, gain, confidence)
+        return ("—", "—", "—")
+    elo = Interval(value=finding.elo, lower=finding.elo_lower, upper=finding.elo_upper)
+    return (f"{finding.score:.3f}", f"{finding.lower:.3f} … {finding.upper:.3f}", elo_bounds(elo))
+
+
+def evidence_cells(decision: Decision, players: int) -> tuple[str, ...]:
+    """The evidence of a decision: score, Elo, blocks and likelihood ratio, or dashes."""
+    evidence = decision.evidence
+    if evidence is None:
+        return ("—", "—", "—", "—")
+    ratio = f"{evidence.llr:.2f} of {evidence.lower:.2f} … {evidence.upper:.2f}"
+    return (f"{evidence.score:.3f}", signed(elo_gain(decision, players)), str(evidence.blocks), ratio)
+
+
+def _proof_text(proof: Sequence[Finding]) -> str:
+    rows = []
+    for finding in proof:
+        score, bounds, elo = finding_cells(finding)
+        start = (f"  {finding.claim}", "holds" if finding.met else "MISSED", score, bounds, f"{finding.limit:.3f}")
+        rows.append((*start, finding.n, elo, f"{finding.confidence:.0%}"))
+    missed = [f"  missed: {finding.claim}: {finding.why}" for finding in proof if not finding.met]
+    head = ("  claim", "", "score", "bounds", "above", "games", "Elo", "at")
+    return "\n".join([conclusion(proof), table(head, rows), *missed])
 
 
 def _line_text(line: Line, decisions: Sequence[Decision]) -> str:
-    counts = line.counts
+    counts, rows = line.counts, []
     rejected = sum(not decision.promoted and decision.kind != "rollback" for decision in decisions)
     rollbacks = [decision for decision in decisions if decision.kind == "rollback"]
-    head = (
-        f"{line.variant}: {line.stage}, champion {short(line.champion)} of generation {line.generation}, "
-        f"{line.iteration} promotions, {rejected} rejected, {counts.games} games in {counts.batches} batches"
-        + (f", {len(rollbacks)} ROLLED BACK" if rollbacks else "")
-        + (f", {counts.lost} batches LOST" if counts.lost else "")
-    )
-    rows = [_decision_row(line, decision) for decision in decisions if decision.promoted or decision in rollbacks]
-    return head + "\n" + table(("  generation", "model", "over", "score", "Elo", "blocks", "LLR", "because"), rows)
-
-
-def _decision_row(line: Line, decision: Decision) -> tuple[str, ...]:
-    start = (f"  {decision.generation}", short(decision.model), short(decision.previous))
-    evidence = decision.evidence
-    if evidence is None:
-        return (*start, "—", "—", "—", "—", decision.reason)
-    gain, ratio = signed(elo_gain(decision, line.players)), f"{evidence.llr:.2f} of {evidence.upper:.2f}"
-    return (*start, f"{evidence.score:.3f}", gain, str(evidence.blocks), ratio, decision.reason)
+    title = f"{line.variant}: {line.stage}, champion {short(line.champion)} of generation {line.generation}, "
+    title += f"{line.iteration} promotions, {rejected} rejected, {counts.games} games in {counts.batches} batches"
+    title += f", {len(rollbacks)} ROLLED BACK" if rollbacks else ""
+    title += f", {counts.lost} batches LOST" if counts.lost else ""
+    for decision in decisions:
+        if decision.promoted or decision in rollbacks:
+            start = (f"  {decision.generation}", short(decision.model), short(decision.previous))
+            rows.append((*start, *evidence_cells(decision, line.players), decision.reason))
+    head = ("  generation", "model", "over", "score", "Elo", "blocks", "LLR", "because")
+    return f"{title}\n{table(head, rows)}"

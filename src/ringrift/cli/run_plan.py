@@ -24,16 +24,13 @@ from ringrift.workload.registry import Registry
 
 _FAKE = "fake"
 _NODES_MAX = 64
-_ITERATIONS = 3
-"""Promotions for each variant where a run has no time limit."""
+_ITERATIONS = 3  # promotions for each variant where a run has no time limit
 _MEASURE_SECONDS_MAX = 120.0
 _ID = "run"
 _SEED_BITS = 31  # short enough to be typed again
 _MINUTES_MAX = 7 * 24 * 60.0
-_RESERVE_SHARE, _RESERVE_SECONDS_MAX = 0.1, 60.0
-"""The part of a run's minutes for its proof, which takes 60 to 100 seconds of one core."""
-_LATE_SECONDS_MAX = 120.0
-"""How much later than its minutes a run may end, proof included: the reserve of a slow machine."""
+_RESERVE_SHARE, _RESERVE_SECONDS_MAX = 0.1, 60.0  # of a run, for its proof: it takes 60 to 100 seconds of one core
+_LATE_SECONDS_MAX = 120.0  # how much later than its minutes a run may end, with its proof, on a slow machine
 _LOOP_SECONDS_MIN = 1.0
 
 
@@ -63,27 +60,21 @@ class _ChosenWorkload:
 def choose_workload(
     effective: EffectiveSettings, lines: Sequence[Line], registry: Registry | None = None
 ) -> _ChosenWorkload:
-    """The workload of the settings, else that of the store's *lines*, else the first installed one that can run here.
-
-    Raises UnknownName for a workload that is not installed.
-    """
+    """The workload of the settings, else of the store's *lines*, else the first that runs here.  Raises UnknownName."""
     work = effective.settings.work
     registry = registry or Registry.load(work.executables)
     if "work.workload" in effective.origins:
         return _ChosenWorkload(registry.get(work.workload))
     installed = (name for name in registry.names() if name != _FAKE and name not in work.executables)
-    default = registry.get(next(installed, _FAKE))
-    missing = missing_requirements(default)
-    best = _FAKE if missing else default.name
-    if lines and lines[0].workload != best:
-        before = lines[0].workload
-        note = f"this store was begun with {before}; set RINGRIFT_HOME for a new one"
-        return _ChosenWorkload(registry.get(before), note)
-    if not missing:
-        return _ChosenWorkload(default)
-    install = default.install_command if isinstance(default, HasRequirements) else "see its documentation"
-    note = f"{', '.join(missing)} not installed: workload {_FAKE} runs instead and learns nothing; install: {install}"
-    return _ChosenWorkload(registry.get(_FAKE), note)
+    best, note = registry.get(next(installed, _FAKE)), ""
+    if missing := missing_requirements(best):
+        install = best.install_command if isinstance(best, HasRequirements) else "see its documentation"
+        note = f"workload {_FAKE} runs instead and learns nothing; install: {install}"
+        best, note = registry.get(_FAKE), f"{', '.join(missing)} not installed: {note}"
+    if lines and lines[0].workload != best.name:
+        note = f"this store was begun with {lines[0].workload}; set RINGRIFT_HOME for a new one"
+        best = registry.get(lines[0].workload)
+    return _ChosenWorkload(best, note)
 
 
 def cores() -> int:
@@ -114,8 +105,7 @@ class RunSession(Value):
     """The state that a run leaves to the next one on the same store."""
 
     seed: int
-    spent_seconds: float = 0.0
-    """Seconds of its minutes, if it was cut short: the next run has the rest."""
+    spent_seconds: float = 0.0  # seconds of its minutes, if it was cut short: the next run has the rest
 
 
 _SESSIONS = Records("session", RunSession)
@@ -127,12 +117,9 @@ class _Previous(Value):
     lines: tuple[Line, ...] = ()
     session: RunSession | None = None
 
-
-class _RunTimes(Value):
-    """How long a run lasts: its loop, and all of it with the proof.  None: until it is stopped."""
-
-    loop_seconds: float | None = None
-    all_seconds: float | None = None
+    @property
+    def spent_seconds(self) -> float:
+        return self.session.spent_seconds if self.session else 0.0
 
 
 async def read_previous(settings: StoreSettings) -> _Previous:
@@ -150,37 +137,29 @@ async def save_session(store: Store, session: RunSession) -> None:
 
 
 def _choose_seed(option: int | None, effective: EffectiveSettings, previous: _Previous, *, timed: bool) -> int:
-    """The seed of a run: that of the store, else the option or setting, else a random one if the run is *timed*.
-
-    Raises SettingsError if the option or setting differs from the seed of the store.
-    """
-    setting = effective.settings.policy.seed if "policy.seed" in effective.origins else None
-    seed = option if option is not None else setting
+    """The seed: the store's, else option or setting, else random if *timed*.  Raises SettingsError if two differ."""
+    default, before = effective.settings.policy.seed, previous.session.seed if previous.session else None
+    seed = default if option is None and "policy.seed" in effective.origins else option
     if seed is not None:
         require_range("--seed", seed, 0, 2**63 - 1)
-    if previous.session is not None:
-        if seed not in (None, previous.session.seed):
-            limit = f"this store was begun with {previous.session.seed}; set RINGRIFT_HOME for a new one"
-            raise SettingsError("--seed", seed, limit)
-        return previous.session.seed
-    if seed is not None:
+        if before not in (None, seed):
+            raise SettingsError("--seed", seed, f"this store was begun with {before}; set RINGRIFT_HOME for a new one")
         return seed
+    if before is not None:
+        return before
     # A store that was begun without a session, or a run that ends by promotions: the same seed each time.
-    if previous.lines or not timed:
-        return effective.settings.policy.seed
-    return SystemRandom().getrandbits(_SEED_BITS)
+    return default if previous.lines or not timed else SystemRandom().getrandbits(_SEED_BITS)
 
 
-def _run_times(minutes: float, previous: _Previous) -> _RunTimes:
-    """How long a run of *minutes* lasts; one that was cut short has the rest of them.  Raises SettingsError."""
+def _run_times(minutes: float, previous: _Previous) -> tuple[float, float] | tuple[None, None]:
+    """Seconds of the loop, and with the proof, in what is left of *minutes*; None: no limit.  Raises SettingsError."""
     require_range("--minutes", minutes, 0, _MINUTES_MAX)
     if minutes == 0:
-        return _RunTimes()
-    seconds = 60.0 * minutes
-    spent = previous.session.spent_seconds if previous.session else 0.0
+        return None, None
+    seconds, spent = 60.0 * minutes, previous.spent_seconds
     left = seconds - spent if spent < seconds else seconds
     reserve = min(_RESERVE_SHARE * seconds, _RESERVE_SECONDS_MAX)
-    return _RunTimes(loop_seconds=max(left - reserve, _LOOP_SECONDS_MIN), all_seconds=left + _LATE_SECONDS_MAX)
+    return max(left - reserve, _LOOP_SECONDS_MIN), left + _LATE_SECONDS_MAX
 
 
 def _promotion_goal(lines: Sequence[Line], variants: Sequence[str], iterations: int) -> int | None:
@@ -201,11 +180,11 @@ class Plan:
 
     effective: EffectiveSettings
     nodes: Sequence[Member]
-    times: _RunTimes
     chosen: _ChosenWorkload
+    loop_seconds: float | None  # None: until it is stopped
+    all_seconds: float | None  # the same with the proof
     spent_seconds: float
-    has_session: bool
-    """Whether the next run on this store goes on with this one."""
+    has_session: bool  # whether the next run on this store goes on with this one
 
     @property
     def settings(self) -> Settings:
@@ -230,17 +209,15 @@ def make_plan(options: argparse.Namespace, overrides: Mapping[str, object]) -> P
     effective = read_settings(file=options.settings, overrides=overrides, preset=chosen.settings(len(nodes)))
     work = effective.settings.work
     registry = Registry.load(work.executables, prefer=work.workload)
-    registry.get(work.workload)
     variants = tuple(options.variants.split(",")) if options.variants else effective.settings.policy.variants
     for variant in variants:
         registry.owner(variant, work.workload)
-    times = _run_times(defaults.minutes if options.minutes is None else options.minutes, previous)
-    default_iterations = 0 if times.loop_seconds else _ITERATIONS
-    iterations = default_iterations if options.iterations is None else options.iterations
-    goal = _promotion_goal(previous.lines, variants, iterations)
+    loop_seconds, all_seconds = _run_times(defaults.minutes if options.minutes is None else options.minutes, previous)
+    default_goal = 0 if loop_seconds else _ITERATIONS
+    goal = _promotion_goal(previous.lines, variants, default_goal if options.iterations is None else options.iterations)
     seed = _choose_seed(options.seed, effective, previous, timed=defaults.minutes > 0)
     policy = changed(effective.settings.policy, variants=variants, iterations_max=goal, seed=seed)
     settings = _with_measured_params(changed(effective.settings, policy=policy), chosen.workload)
-    has_session = times.loop_seconds is not None or options.seed is not None
-    spent_seconds = previous.session.spent_seconds if previous.session else 0.0
-    return Plan(changed(effective, settings=settings), nodes, times, chosen, spent_seconds, has_session)
+    has_session = loop_seconds is not None or options.seed is not None
+    times = (loop_seconds, all_seconds, previous.spent_seconds)
+    return Plan(changed(effective, settings=settings), nodes, chosen, *times, has_session)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ringrift.bus.router import Router
 from ringrift.cluster.daemon_summary import DaemonSummary
-from ringrift.events import work
+from ringrift.events import daemon, work
 from ringrift.events.base import Envelope, Event
 from ringrift.events.health import Changed
 from ringrift.kernel.errors import Backpressure, printable
@@ -32,6 +32,7 @@ class Activity(Value):
     more: int = 0  # running jobs beyond those
     finished: int = 0  # attempts that succeeded since the node started
     failed: int = 0  # attempts that failed since the node started
+    stalls: int = 0  # how often its event loop was blocked since then
     daemons: DaemonSummary = _NO_DAEMONS
 
 
@@ -41,11 +42,11 @@ class ActivityTracker:
     def __init__(self, node: str) -> None:
         self._node = node
         self._jobs: dict[str, _RunningJob] = {}
-        self._finished = self._failed = 0
+        self._finished = self._failed = self._stalls = 0
         self.status = Status.HEALTHY  # the health that the node reported last
 
     def subscribe(self, router: Router) -> None:
-        events = (work.Started, work.Progressed, work.Finished, work.Failed)
+        events = (work.Started, work.Progressed, work.Finished, work.Failed, daemon.Stalled)
         router.subscribe(events, self.apply, name="activity", on_gap=self.reset)
 
     async def apply(self, event: Event, envelope: Envelope) -> None:
@@ -61,6 +62,8 @@ class ActivityTracker:
             case work.Failed():
                 self._jobs.pop(event.job, None)
                 self._failed += 1
+            case daemon.Stalled():
+                self._stalls += 1
 
     def _update(self, event: work.Started | work.Progressed, now: float) -> None:
         job = self._jobs.get(event.job)
@@ -77,7 +80,8 @@ class ActivityTracker:
         """The current activity of the node, with its *daemons*."""
         jobs = tuple(self._jobs.values())
         listed, more = jobs[:_JOBS_LISTED_MAX], len(jobs[_JOBS_LISTED_MAX:])
-        return Activity(jobs=listed, more=more, finished=self._finished, failed=self._failed, daemons=daemons)
+        counts = {"finished": self._finished, "failed": self._failed, "stalls": self._stalls}
+        return Activity(jobs=listed, more=more, daemons=daemons, **counts)
 
 
 def health_change(node: str, before: Status, parts: Sequence[Health]) -> Changed | None:

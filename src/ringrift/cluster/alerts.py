@@ -3,7 +3,7 @@
 A subject is a path: ``n1/fill`` lies below ``n1``.  Closing a subject closes everything of that kind below it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ringrift.events import alert, daemon, data, delivery, evaluation, health, model, node, pipeline, reader, work
@@ -13,19 +13,11 @@ from ringrift.kernel.value import Value, changed
 from ringrift.store.ports import Reads, Tx
 from ringrift.store.records import Records
 
-_REGRESSIONS = {"minor": "minor", "moderate": "warning", "severe": "severe", "critical": "critical"}
-"""The size of a loss of strength → the level of its alert."""
+_REGRESSIONS = {"minor": "minor", "moderate": "warning", "severe": "severe", "critical": "critical"}  # loss → level
 _LEVELS = ("info", "minor", "warning", "severe", "critical")
 _OPEN_MAX = 1000  # alerts that may be open; what comes beyond is counted in one alert of its own
 _CLOSED_MAX = 1000  # closed alerts that are stored; the oldest are deleted first
 NAME_CHARACTERS_MAX, DETAIL_CHARACTERS_MAX = 200, 500
-
-
-class _CloseAlert(Value):
-    """Close the alerts of this kind about *subject* and about everything below it."""
-
-    kind: str
-    subject: str
 
 
 class Alert(Value):
@@ -49,16 +41,8 @@ class Alert(Value):
         return "open" if self.until is None else "closed"
 
 
-class _AlertChanges(Value):
-    """Alerts to store, and the events to publish about them."""
-
-    alerts: tuple[Alert, ...]
-    events: tuple[alert.Raised | alert.Cleared, ...]
-
-
-_Changes = tuple[Alert | _CloseAlert, ...]
-
-
+_Changes = Sequence[Alert | tuple[str, str]]  # to open; (kind, subject) of those to close, with everything below
+_Events = list[alert.Raised | alert.Cleared]
 _ALERTS = Records("alert", Alert, id="id", index=("state",), limit=2 * _CLOSED_MAX)
 
 
@@ -67,12 +51,14 @@ def _open(kind: str, subject: str, level: str, detail: str, count: int = 1) -> _
 
 
 def _close(subject: str, *kinds: str) -> _Changes:
-    return tuple(_CloseAlert(kind=kind, subject=subject) for kind in kinds)
+    return [(kind, subject) for kind in kinds]
 
 
 def _rolled_back(event: model.RolledBack) -> _Changes:
     detail = f"went back from {event.model[:12]} to {event.to[:12]}: {event.reason}"
-    return _open("regression", event.variant, _REGRESSIONS.get(event.level, "warning"), detail)
+    if not event.level:  # a lost champion or an operator's wish is no loss of strength
+        return _open("rollback", event.variant, "warning", detail)
+    return _open("regression", event.variant, _REGRESSIONS[event.level], detail)
 
 
 def _health(event: health.Changed) -> _Changes:
@@ -82,15 +68,22 @@ def _health(event: health.Changed) -> _Changes:
     return _open("health", event.node, level, f"{event.status}: {'; '.join(event.reasons)}")
 
 
-def _overdue(event: pipeline.Overdue) -> _Changes:
-    detail = f"{event.stage} for {event.seconds:.0f} s, more than {event.limit:g} s"
-    return _open("overdue", event.variant, "warning", detail)
+def _breaker(event: health.BreakerChanged) -> _Changes:
+    if event.state == "closed":
+        return _close(event.subject, "breaker")
+    detail = f"{event.failures} failures in a row, the last: {event.error}"
+    level = "warning" if event.subject.startswith("node:") else "severe"
+    return _open("breaker", event.subject, level, detail) if event.state == "open" else ()
 
 
 def _pressure(event: work.PressureChanged) -> _Changes:
-    if event.level != "hard":
-        return _close("queue", "pressure")
-    return _open("pressure", "queue", "warning", f"{event.ready} jobs wait, the limit is {event.limit}")
+    if event.backpressure == "released":
+        return _close(event.queue, "pressure")
+    if event.backpressure != "activated":
+        return ()
+    is_timed = event.drain_seconds is not None
+    value, unit = (event.drain_seconds, "s to drain") if is_timed else (event.depth, "items wait")
+    return _open("pressure", event.queue, "warning", f"{event.level}: {value:.0f} {unit}, the limit is {event.limit}")
 
 
 def _delivery(event: delivery.Changed) -> _Changes:
@@ -106,19 +99,29 @@ _RULES: dict[type[Event], Callable[[Any], _Changes]] = {
     node.Released: lambda e: _close(e.node, "quarantine"),
     node.Lost: lambda e: _open("node_lost", e.node, "warning", f"no heartbeat for {e.seconds:g} s"),
     node.Recovered: lambda e: _close(e.node, "node_lost"),
-    node.Left: lambda e: _close(e.node, "node_lost", "health"),
+    node.Left: lambda e: (*_close(e.node, "node_lost", "health"), *_close(f"node:{e.node}", "breaker")),
     node.Joined: lambda e: _close(e.node, "node_lost", "health", "daemon"),  # a new process without failures
     health.Changed: _health,
+    health.BreakerChanged: _breaker,
+    health.RecoveryStarted: lambda e: (
+        _open("recovery", e.subject, "severe", f"no step helps: {e.reason}") if e.step == "ask_person" else ()
+    ),
+    health.RecoveryFinished: lambda e: _close(e.subject, "recovery") if e.helped else (),
     data.Lost: lambda e: _open("data_lost", e.variant, "severe", f"{e.blob[:12]}: {e.reason}"),
     data.Corrupted: lambda e: _open("data_corrupted", e.node, "warning", e.blob[:12]),
-    model.RolledBack: _rolled_back,
-    model.Promoted: lambda e: _close(e.variant, "plateau"),
-    evaluation.Reviewed: lambda e: _close(e.variant, "regression") if e.passed else (),
+    model.RolledBack: lambda e: (*_rolled_back(e), *_close(e.variant, "win_rate")),
+    model.Promoted: lambda e: _close(e.variant, "plateau", "rollback", "win_rate"),
+    evaluation.Reviewed: lambda e: _close(e.variant, "win_rate", *(["regression"] if e.passed else [])),
+    evaluation.WinRateFell: lambda e: _open(
+        "win_rate", e.variant, "warning", f"{e.rate:.2f} against {e.opponent[:12]}, before {e.before:.2f}"
+    ),
     evaluation.Plateaued: lambda e: _open(
         "plateau", e.variant, "minor", f"{e.rejections} candidates in a row were rejected"
     ),
-    pipeline.Overdue: _overdue,
-    pipeline.Moved: lambda e: _close(e.variant, "work_buried", "overdue"),  # with or without the buried job
+    pipeline.Overdue: lambda e: _open(
+        "overdue", e.variant, "warning", f"{e.stage} for {e.seconds:.0f} s, more than {e.limit:g} s"
+    ),
+    pipeline.Moved: lambda e: _close(e.variant, "work_buried", "overdue", "data_lost"),  # it goes on without it
     work.Buried: lambda e: _open(
         "work_buried", f"{e.variant}/{e.kind}", "warning", f"{e.attempts} attempts: {e.error}"
     ),
@@ -138,27 +141,28 @@ def judge(event: Event) -> _Changes:
     return () if rule is None else rule(event)
 
 
-def _settle(open_now: Sequence[Alert], changes: _Changes, at: float) -> _AlertChanges:
-    """The records and events that follow when *changes* happen to the open alerts."""
+def _settle(open_now: Iterable[Alert], changes: _Changes, at: float) -> tuple[list[Alert], _Events]:
+    """The alerts to store and the events to publish when *changes* happen to the open alerts."""
     still_open = {alert.id: alert for alert in open_now}
     to_store: dict[str, Alert] = {}
-    events: list[alert.Raised | alert.Cleared] = []
+    events: _Events = []
     for change in changes:
-        if isinstance(change, _CloseAlert):
-            for closed in [alert for alert in still_open.values() if _is_below(alert, change)]:
+        if isinstance(change, tuple):
+            for closed in [alert for alert in still_open.values() if _is_below(alert, *change)]:
                 del still_open[closed.id]
                 to_store[closed.id] = changed(closed, until=at)
                 events.append(alert.Cleared(kind=closed.kind, subject=closed.subject))
             continue
         new = _new_alert(change, at)
         if new.id not in still_open and len(still_open) >= _OPEN_MAX:
-            new = _too_many(new)
+            detail = f"more than {_OPEN_MAX} are open; not shown: {new.kind} {new.subject}"
+            new = changed(new, kind="alerts", subject="", level="severe", detail=detail)
         if (before := still_open.get(new.id)) is not None:
             new = changed(new, since=before.since, count=before.count + new.count)
         else:
             events.append(alert.Raised(kind=new.kind, subject=new.subject, level=new.level, detail=new.detail))
         still_open[new.id] = to_store[new.id] = new
-    return _AlertChanges(alerts=tuple(to_store.values()), events=tuple(events))
+    return list(to_store.values()), events
 
 
 def _new_alert(change: Alert, at: float) -> Alert:
@@ -166,29 +170,18 @@ def _new_alert(change: Alert, at: float) -> Alert:
     return changed(change, **names, detail=printable(change.detail, DETAIL_CHARACTERS_MAX), since=at)
 
 
-def _too_many(new: Alert) -> Alert:
-    detail = f"more than {_OPEN_MAX} are open; not shown: {new.kind} {new.subject}"
-    return changed(new, kind="alerts", subject="", level="severe", detail=detail)
-
-
-def _is_below(alert: Alert, change: _CloseAlert) -> bool:
-    kind, subject = (printable(text, NAME_CHARACTERS_MAX) for text in (change.kind, change.subject))
+def _is_below(alert: Alert, *names: str) -> bool:
+    kind, subject = (printable(text, NAME_CHARACTERS_MAX) for text in names)
     return alert.kind == kind and (alert.subject == subject or alert.subject.startswith(f"{subject}/"))
 
 
-async def apply(tx: Tx, changes: _Changes, at: float) -> Sequence[alert.Raised | alert.Cleared]:
+async def apply(tx: Tx, changes: _Changes, at: float) -> _Events:
     """Store what *changes* mean; the events to publish about it."""
-    result = _settle(await open_alerts(tx), changes, at)
-    await _ALERTS.put(tx, result.alerts)
-    if any(alert.until is not None for alert in result.alerts):
-        await _ALERTS.delete(tx, _surplus(await closed_alerts(tx)))
-    return result.events
-
-
-def _surplus(closed: Sequence[Alert]) -> list[str]:
-    """The ids of those of *closed* that are too many, the first cleared first."""
-    oldest_first = sorted(closed, key=lambda alert: alert.until or 0.0)
-    return [alert.id for alert in oldest_first[: max(len(closed) - _CLOSED_MAX, 0)]]
+    alerts, events = _settle(await open_alerts(tx), changes, at)
+    await _ALERTS.put(tx, alerts)
+    if any(alert.until is not None for alert in alerts):
+        await _ALERTS.delete(tx, [alert.id for alert in (await closed_alerts(tx))[_CLOSED_MAX:]])
+    return events
 
 
 async def open_alerts(view: Reads) -> list[Alert]:

@@ -1,12 +1,10 @@
 """The daemons of a node as its heartbeat reports them: one status each, shortened, and the node's health by them."""
 
-from collections.abc import Iterable
-
-import msgspec
+from collections.abc import Callable, Iterable
 
 from ringrift.kernel.errors import printable
 from ringrift.kernel.health import Health, ProbeResult, liveness, readiness
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import Value, changed
 from ringrift.supervision.status import RESTING, DaemonStatus
 
 _STATUSES_MAX = 64  # daemons that one heartbeat lists; of more than that the critical ones and the worst
@@ -29,6 +27,11 @@ class DaemonSummary(Value, omit_defaults=True):
         """Names of the daemons that ended with an error and have not started again."""
         return tuple(status.name for status in self.statuses if status.state in ("failed", "pausing", "waiting"))
 
+    @property
+    def disabled(self) -> tuple[str, ...]:
+        """Names of the daemons that the settings of the node forbid to start."""
+        return tuple(sorted(status.name for status in self.statuses if status.disabled))
+
     def names(self) -> list[str]:
         return [status.name for status in self.statuses if status.state != _UNUSABLE]
 
@@ -38,20 +41,19 @@ class DaemonSummary(Value, omit_defaults=True):
 
     def liveness(self) -> ProbeResult:
         """Whether no critical daemon is unhealthy; false if none is listed."""
-        return self._require_critical(liveness(self.health(), self._critical()))
+        return self._probe(liveness)
 
     def readiness(self) -> ProbeResult:
         """Whether every critical daemon works; false if none is listed."""
-        return self._require_critical(readiness(self.health(), self._critical()))
+        return self._probe(readiness)
 
-    def _require_critical(self, result: ProbeResult) -> ProbeResult:
-        return result if self._critical() else ProbeResult(ok=False, reasons=("reports no critical daemon",))
+    def _probe(self, probe: Callable[[list[Health], set[str]], ProbeResult]) -> ProbeResult:
+        critical = {status.name for status in self._started() if status.critical}
+        none = ProbeResult(ok=False, reasons=("reports no critical daemon",))
+        return probe(self.health(), critical) if critical else none
 
     def _started(self) -> list[DaemonStatus]:
         return [status for status in self.statuses if status.state != RESTING]
-
-    def _critical(self) -> frozenset[str]:
-        return frozenset(status.name for status in self._started() if status.critical)
 
 
 def summarize(reports: Iterable[DaemonStatus], health: Iterable[Health] = ()) -> DaemonSummary:
@@ -67,6 +69,5 @@ def summarize(reports: Iterable[DaemonStatus], health: Iterable[Health] = ()) ->
 
 
 def _shorten(status: DaemonStatus) -> DaemonStatus:
-    health = msgspec.structs.replace(status.health, reason=printable(status.health.reason, REASON_CHARACTERS_MAX))
-    error = printable(status.last_error, ERROR_CHARACTERS_MAX)
-    return msgspec.structs.replace(status, health=health, last_error=error, history=())
+    health = changed(status.health, reason=printable(status.health.reason, REASON_CHARACTERS_MAX))
+    return changed(status, health=health, last_error=printable(status.last_error, ERROR_CHARACTERS_MAX), history=())

@@ -18,6 +18,13 @@ def _available_roles(
     return [(role, by_role.get(role)) for role in free]
 
 
+def _taken(lease: RoleRow, row: RoleRow | None) -> RoleTaken:
+    """The event that *lease* was taken over from *row*, or for the first time."""
+    before = row.holder if row else ""
+    reason = "first" if row is None else "expired" if before else "released"
+    return RoleTaken(role=lease.role, node=lease.holder, term=lease.term, before=before, reason=reason)
+
+
 class Roles:
     """The roles of one node."""
 
@@ -50,17 +57,19 @@ class Roles:
                 lease = await leases.take(tx, role, self._node, row)
                 if lease is not None:
                     terms[role] = lease.term
-                    events.append(RoleTaken(role=role, node=self._node, term=lease.term))
+                    events.append(_taken(lease, row))
             await tx.append([self._envelopes.make(event, source="elect") for event in events])
         self._drop_all()
         for role, term in terms.items():
             leases.trust(role, term, start)
 
-    async def resign(self) -> None:
-        """Release every role, so that no other node has to wait for it."""
+    async def resign(self) -> tuple[str, ...]:
+        """Release every role, so that no other node has to wait for it; the roles that it held."""
+        roles = tuple(role for role in self._leases.roles() if self.holds(role))
         self._drop_all()
         async with self._store.begin() as tx:
             await tx.release_roles(self._node)
+        return roles
 
     def _drop_all(self) -> None:
         for role in self._leases.roles():

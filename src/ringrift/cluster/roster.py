@@ -4,7 +4,7 @@ from ringrift.cluster.activity import Activity
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.stall_detector import Observation, StallDetector
 from ringrift.kernel.value import Value
-from ringrift.store.ports import Store
+from ringrift.store.ports import Reads, Store
 from ringrift.store.records import Records
 
 SILENT_BEATS = 3  # heartbeats that a node may miss before it counts as silent
@@ -44,13 +44,13 @@ class Roster:
     def silent_seconds_max(self) -> float:
         return SILENT_BEATS * self._beat_seconds
 
-    async def survey(self) -> tuple[list[NodeRecord], set[str]]:
+    async def survey(self, view: Reads | None = None) -> tuple[list[NodeRecord], set[str]]:
         """All nodes, and the ids of those that are silent and have not left, on this observer's own clock."""
-        nodes, seconds = await self.all_nodes(), self.silent_seconds_max
+        nodes, seconds = await (self.all_nodes() if view is None else NODES.all(view)), self.silent_seconds_max
         observations = [Observation(name=n.id, counter=n.beat, seconds=seconds) for n in nodes if not n.gone]
         return nodes, {node.name for node in self._detector.stalled(observations, self._clock.tick())}
 
-    async def present(self) -> list[NodeRecord]:
+    async def present(self, view: Reads | None = None) -> list[NodeRecord]:
         """Nodes whose beat has moved lately, on this observer's own clock; at first sight every node counts."""
-        nodes, silent = await self.survey()
+        nodes, silent = await self.survey(view)
         return [node for node in nodes if not node.gone and node.id not in silent]

@@ -27,7 +27,7 @@ async def beat(
     await roster.put(msgspec.structs.replace(record, beat=number, activity=report))
     changed = health_change(record.id, activity.status, health)
     if changed is not None:
-        await router.publish(changed, source="beat")
+        await router.publish(msgspec.structs.replace(changed, profile=record.profile), source="beat")
         activity.status = Status[changed.status.upper()]
 
 

@@ -23,10 +23,7 @@ from ringrift.store.ports import Store
 from ringrift.supervision.spec import Daemon
 from ringrift.threads import to_its_end
 
-_LOOK_SECONDS = 5.0
-"""Between looks without a wake-up: a node may get a champion's file at any time."""
-_MODELS = "models"
-_SUFFIXES = ("", ".pth")
+_LOOK_SECONDS = 5.0  #: Between looks without a wake-up: a node may get a champion's file at any time.
 log = logging.getLogger(__name__)
 
 
@@ -68,12 +65,11 @@ async def _update_links(store: Store, blobs: Blobs, node_id: str) -> list[str]:
 
 def _models_folder(blobs: Path, node_id: str) -> Path:
     """Where links lie: beside the blob folder, which several nodes on one machine share by a folder for each."""
-    shared = blobs.parent if blobs.name == node_id else blobs
-    return shared.parent / _MODELS
+    return (blobs.parent if blobs.name == node_id else blobs).parent / "models"
 
 
-def _names(variant: str) -> tuple[str, ...]:
-    return tuple(f"canonical_{variant}{suffix}" for suffix in _SUFFIXES)
+def _names(variant: str) -> tuple[str, str]:
+    return f"canonical_{variant}", f"canonical_{variant}.pth"
 
 
 def _point_at(folder: Folder, models: Path, variant: str, blob: str, node_id: str) -> bool:

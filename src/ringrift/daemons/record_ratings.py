@@ -26,8 +26,6 @@ async def record_ratings(event: _Result, envelope: Envelope, tx: Tx) -> None:
     await RATINGS.put(tx, [ratings])
 
 
-_AFTER = ("pipeline",)
 _EVENTS = (evaluation.Finished, evaluation.Reviewed, evaluation.Rated, model.Promoted, model.RolledBack)
-SPEC = Daemon(
-    name="record_ratings", run=record_ratings, role="record_ratings", after=_AFTER, on=_EVENTS, category="evaluation"
-)
+_NAME, _AFTER = "record_ratings", ("pipeline",)
+SPEC = Daemon(name="record_ratings", run=record_ratings, role=_NAME, after=_AFTER, on=_EVENTS, category="evaluation")

@@ -6,13 +6,10 @@ from ringrift.bus.delivery import Reader
 from ringrift.bus.router import Router
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.stall_detector import StallDetector
-from ringrift.store.ports import Store
 from ringrift.supervision.spec import Daemon
 
 
-async def redeliver(
-    *, store: Store, router: Router, readers: Mapping[str, Reader], memory: StallDetector, clock: Clock
-) -> None:
+async def redeliver(*, router: Router, readers: Mapping[str, Reader], memory: StallDetector, clock: Clock) -> None:
     """Try what is due once more, each with the reader that failed and no other."""
     await router.deliverer.retry_due(readers, memory, clock.tick())
 

@@ -26,7 +26,7 @@ async def replicate(
             for blob, kind in needed_blobs(line).items()
         }
     thin = [
-        Sync(variant=variant, blob=blob, kind_of=kind, source=nodes[0], priority=STAGE)
+        Sync(variant=variant, blob=blob, kind_of=kind, source=nodes[0], repair=True, priority=STAGE)
         for blob, (variant, kind, nodes) in blobs.items()
         if 0 < len(nodes) < copies
     ]

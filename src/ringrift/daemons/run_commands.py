@@ -15,10 +15,8 @@ from ringrift.store.ports import Store
 from ringrift.supervision.spec import Daemon
 from ringrift.supervision.supervisor import Supervisor
 
-_LOOK_SECONDS = 5.0
-"""Between looks without a wake-up: a command may have been issued while the node was away."""
-_LIFE_SECONDS = 5.0
-"""Between two signs of life while a command runs, which takes as long as the daemon does."""
+_LOOK_SECONDS = 5.0  #: Between looks without a wake-up: a command may have been issued while the node was away.
+_LIFE_SECONDS = 5.0  #: Between two signs of life while a command runs, which takes as long as the daemon does.
 _ERROR_CHARACTERS_MAX = 500
 NAME = "run_commands"
 
@@ -66,16 +64,12 @@ async def _run_command(supervisor: Supervisor, command: DaemonCommand) -> str:
     if name == NAME and command.action != "start":
         return "this daemon runs the commands itself and cannot stop before it has answered; restart the node instead"
     try:
-        match command.action:
-            case "start":
-                await supervisor.start(name)
-            case "stop":
-                if not await supervisor.stop(name):
-                    return "it was asked to stop and still runs: restart the node"
-            case "restart":
-                await supervisor.restart(name)
-            case "clear":
-                await supervisor.clear(name)
+        if command.action == "stop":
+            return "" if await supervisor.stop(name) else "it was asked to stop and still runs: restart the node"
+        actions = {"start": supervisor.start, "restart": supervisor.restart, "clear": supervisor.clear}
+        if command.action not in actions:
+            return f"this node has no action {command.action}: it is older than the command"
+        await actions[command.action](name)
     except (SupervisionError, UnknownName) as error:
         return printable(str(error), _ERROR_CHARACTERS_MAX)
     return ""

@@ -18,9 +18,9 @@ from ringrift.store.records import Records
 from ringrift.supervision.spec import Daemon
 from ringrift.work.desk import REVOKED_AT_ONCE_MAX, StoreDesk, cancel, enqueue
 from ringrift.work.limits import KINDS, QUARANTINES
+from ringrift.work.pressure import MATCH_QUEUES, PRESSURES, SOFT, hardest, require_room
 
-_FLEET, _JOINED = Records("fleet", float), "joined"
-"""When a node last joined."""
+_FLEET, _JOINED = Records("fleet", float), "joined"  #: When a node last joined.
 
 
 async def trust(event: Event, envelope: Envelope, tx: Tx, *, envelopes: EnvelopeFactory, desk: StoreDesk) -> None:
@@ -34,11 +34,11 @@ async def trust(event: Event, envelope: Envelope, tx: Tx, *, envelopes: Envelope
             state = await _load(tx, event.target, event.variant, envelopes.node, at)
             await _carry_out(tx, state, rules.give_up_canary(state, event), envelope, envelopes)
         case node.Quarantined():
-            await _quarantine(tx, event, desk)
+            await _quarantine(tx, event, desk, envelopes)
         case node.Released():
             await _start_anew(tx, event.node)
         case node.Left() | node.Lost():
-            await _cancel_canaries(tx, event.node)
+            await _cancel_canaries(tx, event.node, envelopes)
         case node.Joined():
             await _FLEET.put_at(tx, {_JOINED: at})
 
@@ -53,22 +53,21 @@ async def _load(
         canaries = fresh
     quarantined = frozenset(await QUARANTINES.scan(tx))
     record = await rules.TRUSTS.get(tx, of) or rules.Trust(node=of)
-    state = rules.TrustState(trust=record, canaries=canaries, quarantined=quarantined)
+    pressure = hardest((await PRESSURES.get_many(tx, MATCH_QUEUES)).values())
+    room = require_room("canary", pressure, SOFT, at).allowed
+    state = rules.TrustState(trust=record, canaries=canaries, quarantined=quarantined, room=room)
     match event:
         case evaluation.BlocksPlayed():
             return changed(state, tallies=tuple(await rules.TALLIES.all(tx)))
         case node.CanaryPlayed():
             voters = await _voters(tx) - quarantined
-            is_alone = len(voters) < rules.MAJORITY_MIN and await _is_settled(tx, at)
+            joined = await _FLEET.get(tx, _JOINED)
+            # No more nodes are to be expected once none has joined for long.
+            is_settled = joined is None or at - joined >= rules.SETTLE_SECONDS
+            is_alone = len(voters) < rules.MAJORITY_MIN and is_settled
             trusted = leader if leader in voters and is_alone else None
             return changed(state, trusted=trusted, agree=canary.agreement(len(voters)))
     return state
-
-
-async def _is_settled(tx: Tx, at: float) -> bool:
-    """Whether no node has joined for so long that no more are to be expected."""
-    joined = await _FLEET.get(tx, _JOINED)
-    return joined is None or at - joined >= rules.SETTLE_SECONDS
 
 
 async def _voters(tx: Tx) -> set[str]:
@@ -98,14 +97,11 @@ async def _carry_out(
     await enqueue(tx, step.jobs, envelopes, cause.time)
 
 
-# -- what becomes of a node --------------------------------------------------------------------------------------------
-
-
-async def _quarantine(tx: Tx, event: node.Quarantined, desk: StoreDesk) -> None:
+async def _quarantine(tx: Tx, event: node.Quarantined, desk: StoreDesk, envelopes: EnvelopeFactory) -> None:
     """Take the games of the node away: those it reported from the tallies, those it is playing by their leases."""
     if await QUARANTINES.get(tx, event.node) is None:
         return  # released again before this was read
-    await _cancel_canaries(tx, event.node)
+    await _cancel_canaries(tx, event.node, envelopes)
     tallies = await rules.TALLIES.all(tx)
     await _put_tallies(tx, [homogeneity.without(tally, {event.node}) for tally in tallies], tallies)
     claimed = await tx.jobs(("claimed",), REVOKED_AT_ONCE_MAX, holder=event.node)
@@ -121,16 +117,16 @@ async def _start_anew(tx: Tx, of: str) -> None:
     await rules.CANARIES.put(tx, [canaries for canaries in after if canaries not in before])
 
 
-async def _cancel_canaries(tx: Tx, of: str) -> None:
+async def _cancel_canaries(tx: Tx, of: str, envelopes: EnvelopeFactory) -> None:
     """Cancel the canaries of a node that is gone: they wait for it alone."""
-    if await cancel(tx, JobFilter(purpose=Purpose.CANARY, node=of)):
+    if await cancel(tx, JobFilter(purpose=Purpose.CANARY, node=of), envelopes):
         record = await rules.TRUSTS.get(tx, of)
         if record is not None:
             await rules.TRUSTS.put(tx, [changed(record, open_jobs=0)])
 
 
-_RESULTS = (selfplay.BatchFinished, evaluation.BlocksPlayed, node.CanaryPlayed, work.Buried)
-_CHANGES = (node.Quarantined, node.Released, node.Joined, node.Left, node.Lost)
-SPEC = Daemon(
-    name="trust", run=trust, role="trust", after=("pipeline",), on=(*_RESULTS, *_CHANGES), category="evaluation"
+_EVENTS = (
+    *(selfplay.BatchFinished, evaluation.BlocksPlayed, node.CanaryPlayed, work.Buried),
+    *(node.Quarantined, node.Released, node.Joined, node.Left, node.Lost),
 )
+SPEC = Daemon(name="trust", run=trust, role="trust", after=("pipeline",), on=_EVENTS, category="evaluation")

@@ -1,18 +1,22 @@
 """Watches lines that take too long, nodes that fall silent and readers that stand still, and reports each once."""
 
+from collections.abc import Collection
+
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cluster import liveness
 from ringrift.cluster.leadership import Roles
-from ringrift.cluster.liveness import LOST_NODES
+from ringrift.cluster.liveness import LOST_NODES, SUSPECTS
 from ringrift.cluster.roster import Roster
 from ringrift.events.base import Event
+from ringrift.events.node import Suspected
 from ringrift.events.pipeline import Overdue
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.settings import BusSettings, Policy, StageLimits
-from ringrift.kernel.stall_detector import StallDetector
+from ringrift.kernel.stall_detector import Observation, StallDetector
 from ringrift.pipeline.line import LINES, STAYS, overdue, stay
 from ringrift.store.ports import Store, Tx
 from ringrift.supervision.spec import Daemon
+from ringrift.work.run_states import CLUSTER, load_run_states
 
 
 async def watch(
@@ -31,27 +35,40 @@ async def watch(
     nodes, silent = await roster.survey()
     async with store.read() as view:
         rows = await view.readers()
-    stalled = [reader.name for reader in memory.stalled(liveness.reader_observations(rows, bus_settings), tick)]
-    lapsed = liveness.lapsed_readers(rows, stalled, now, bus_settings)
+    beats = liveness.suspect_observations(nodes, roster.silent_seconds_max)
+    stalled = memory.stalled([*liveness.reader_observations(rows, bus_settings), *beats], tick)
+    lapsed = liveness.lapsed_readers(rows, [reader.name for reader in stalled], now, bus_settings)
     async with store.begin() as tx:
         await roles.check("watch", tx)
         lost = await LOST_NODES.scan(tx)
-        changes = liveness.node_changes(nodes, silent, lost, roster.silent_seconds_max)
-        if changes.lost != lost:
-            await LOST_NODES.delete(tx, [id for id in lost if id not in changes.lost])
-            await LOST_NODES.put_at(tx, changes.lost)
+        changes, still_lost = liveness.node_changes(nodes, silent, lost, roster.silent_seconds_max)
+        if still_lost != lost:
+            await LOST_NODES.delete(tx, [id for id in lost if id not in still_lost])
+            await LOST_NODES.put_at(tx, still_lost)
+        suspected = await _suspect(tx, [beat for beat in stalled if beat in beats], {*still_lost, *lost})
         positions = await tx.positions()
         lapsed = [event for event in lapsed if positions.get(event.reader) == event.position]
         if lapsed:
             await tx.lapse_readers([(event.reader, event.position) for event in lapsed])
-        events: list[Event] = [*changes.events, *lapsed, *await _overdue(tx, now, policy.stages)]
+        events: list[Event] = [*changes, *suspected, *lapsed, *await _overdue(tx, now, policy.stages)]
         await tx.append([envelopes.make(event, source="watch") for event in events])
 
 
+async def _suspect(tx: Tx, silent: list[Observation], lost: Collection[str]) -> list[Suspected]:
+    """The nodes of *silent* that were not suspected at this beat before; one that is lost is no suspect any more."""
+    events = liveness.suspected_nodes(silent, await SUSPECTS.scan(tx), lost)
+    beats = {beat.name.removeprefix("node "): beat.counter for beat in silent}
+    await SUSPECTS.put_at(tx, {event.node: beats[event.node] for event in events})
+    return events
+
+
 async def _overdue(tx: Tx, now: float, limits: StageLimits) -> list[Overdue]:
-    reported, events = await STAYS.scan(tx), []
+    reported, events, run_states = await STAYS.scan(tx), [], (await load_run_states(tx)).in_force(now)
+    # A line that a person has stopped may take all the time; a braked stage may be any line's next.
+    braked = {state.scope for state in run_states}
+    has_stopped_stage = any(scope == CLUSTER or scope.startswith("stage:") for scope in braked)
     for line in await LINES.all(tx):
-        late = overdue(line, now, limits)
+        late = None if has_stopped_stage or f"variant:{line.variant}" in braked else overdue(line, now, limits)
         if late is not None and reported.get(line.variant) != stay(line):
             await STAYS.put_at(tx, {line.variant: stay(line)})
             events.append(Overdue(variant=line.variant, stage=line.stage, seconds=late.value, limit=late.limit))

@@ -1,6 +1,7 @@
 """Claims jobs, has them done, and publishes their results."""
 
 from collections.abc import Callable
+from typing import Any
 
 from ringrift.supervision.spec import Daemon
 from ringrift.work.runner import Runner
@@ -12,14 +13,5 @@ async def work(*, runner: Runner, alive: Callable[[], None]) -> None:
 
 
 # Stopping takes as long as the grace period of the jobs, and a little longer to give the rest back.
-_GRACE, _AFTER = "work.grace_seconds", ("beat", "pipeline")
-SPEC = Daemon(
-    name="work",
-    run=work,
-    serve=True,
-    after=_AFTER,
-    seconds_max=1800,
-    stop_seconds_max=_GRACE,
-    category="core",
-    critical=True,
-)
+_LIMITS: dict[str, Any] = {"seconds_max": 1800, "stop_seconds_max": "work.grace_seconds"}
+SPEC = Daemon(name="work", run=work, serve=True, after=("beat", "pipeline"), category="core", critical=True, **_LIMITS)

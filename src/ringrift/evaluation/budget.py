@@ -17,14 +17,10 @@ from ringrift.evaluation.gate import bounds
 from ringrift.kernel.settings import Budget, Gate
 from ringrift.kernel.value import Value, changed
 
-_PURSES = 13
-"""The last one lasts for about 2 to this power tests."""
-_ALPHA_MIN = 1e-6
-"""The least alpha of a test, however long nothing was promoted: a million tests spend 1 by it."""
-_BLOCKS_MAX = 100_000
-"""No cap is longer, whatever the alpha."""
-_UPPER_MIN = 0.5
-"""A gate that hardly tests at all has its upper bound at about 0; its cap grows as if it lay here."""
+_PURSES = 13  #: The last one lasts for about 2 to this power tests.
+_ALPHA_MIN = 1e-6  #: The least alpha of a test, however long nothing was promoted: a million tests spend 1 by it.
+_BLOCKS_MAX = 100_000  #: No cap is longer, whatever the alpha.
+_UPPER_MIN = 0.5  #: A gate that hardly tests at all has its upper bound at about 0; its cap grows as if it lay here.
 
 
 class Account(Value):
@@ -34,8 +30,7 @@ class Account(Value):
     begun: int = 0
     settled: int = 0
     promoted: int = 0
-    spent: float = 0.0
-    """The alphas of all tests that have begun: as many false promotions are to be expected at most."""
+    spent: float = 0.0  #: The alphas of all tests that have begun: as many false promotions are to be expected at most.
 
 
 def open_account(budget: Budget) -> Account:
@@ -53,10 +48,7 @@ def _offered(account: Account) -> float:
 
 
 def begin(account: Account, gate: Gate) -> tuple[Account, Gate]:
-    """The account after the next test has paid, and the gate that this test is judged by.
-
-    The gate must be kept with the test: its alpha hangs on what had settled when the test began.
-    """
+    """The account after the next test has paid, and its gate: keep it, its alpha hangs on what has settled by now."""
     alpha, offered = _level(account, gate), _offered(account)
     # A test that may not take all that is offered leaves the same part of it in every purse.
     share = min(alpha / offered, 1.0) if offered else 0.0
@@ -66,10 +58,8 @@ def begin(account: Account, gate: Gate) -> tuple[Account, Gate]:
 
 
 def _stricter(gate: Gate, alpha: float) -> Gate:
-    """*gate* with a smaller *alpha*, and as many more blocks as its upper bound is further away.
-
-    Without them true candidates would be undecided at the cap: a stricter gate would not be slower but blind.
-    """
+    """*gate* with a smaller *alpha*, and as many more blocks as its upper bound is further away."""
+    # Without them true candidates would be undecided at the cap: a stricter gate would not be slower but blind.
     strict = changed(gate, alpha=alpha)
     blocks = math.ceil(gate.blocks_max * bounds(strict)[1] / max(bounds(gate)[1], _UPPER_MIN))
     return changed(strict, blocks_max=max(gate.blocks_max, min(blocks, _BLOCKS_MAX)))

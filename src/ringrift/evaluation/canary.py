@@ -16,20 +16,16 @@ from ringrift.jobs import URGENT, Match, Purpose
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.value import Value, changed
 
-_CANARY_SHARE_MAX = 0.06
-"""Share of canaries in all games of a node, from its first game on, counting those that are only enqueued."""
+_CANARY_SHARE_MAX = 0.06  #: Of all games of a node, from its first one on, counting those that are only enqueued.
 CANDIDATE, OPPONENT = "greedy", "random"
-NUMBERS = 64
-"""Different canaries of a variant: enough that a fault has many positions to show in; then they come again."""
+NUMBERS = 64  #: Different canaries of a variant: a fault has many positions to show in; then they come again.
 _BLOCKS_PER_JOB = 8
-_REPORTS_MAX = 16
-"""Nodes whose report on one number is kept; what comes beyond is judged by theirs."""
+_REPORTS_MAX = 16  #: Nodes whose report on one number is kept; what comes beyond is judged by theirs.
+# Nodes that must report the same before it is the truth: more than half of the fleet, but no more than the truth can
+# wait for.  Where there are five, two nodes with the same fault convict no other.
 AGREE_MIN, AGREE_MAX = 2, 3
-"""Nodes that must report the same before it is the truth: more than half of the fleet, but no more than the truth can
-wait for.  Where there are five, two nodes with the same fault convict no other."""
 
-_Scores = tuple[float, ...]
-"""All that a node reports of a block: scores, and ranks where there are any."""
+_Scores = tuple[float, ...]  #: All that a node reports of a block: scores, and ranks where there are any.
 
 
 class Canaries(Value):
@@ -37,13 +33,11 @@ class Canaries(Value):
 
     variant: str
     seed: int
-    refused: bool = False
-    """Whether the workload has no such players: then none is asked for any more."""
-    reports: dict[int, dict[str, _Scores]] = {}
-    """By number: what each node has reported first."""
+    refused: bool = False  #: Whether the workload has no such players: then none is asked for any more.
+    reports: dict[int, dict[str, _Scores]] = {}  #: By number: what each node has reported first.
 
 
-class Mismatch(Value):
+class _Mismatch(Value):
     """A node that did not report the outcome that a canary has."""
 
     node: str
@@ -76,9 +70,9 @@ def agreement(voters: int) -> int:
 
 def judge_report(
     canaries: Canaries, node: str, blocks: Iterable[Block], *, trusted: str | None, agree: int
-) -> tuple[Canaries, tuple[Mismatch, ...]]:
+) -> tuple[Canaries, tuple[_Mismatch, ...]]:
     """*canaries* with the report of *node*, and every node that it shows to be wrong: it may make the truth known."""
-    reports, mismatches = dict(canaries.reports), list[Mismatch]()
+    reports, mismatches = dict(canaries.reports), list[_Mismatch]()
     for block in blocks:
         number = block.number
         if not 0 <= number < NUMBERS:
@@ -90,7 +84,7 @@ def judge_report(
         for reporter, scores in dict.fromkeys([*first.items(), (node, latest)]):
             right = truth or first[reporter]
             if scores != right:
-                mismatches.append(Mismatch(node=reporter, number=number, scores=scores, truth=right))
+                mismatches.append(_Mismatch(node=reporter, number=number, scores=scores, truth=right))
         if node in reports.get(number, {}) or len(first) <= _REPORTS_MAX:
             reports[number] = first
     return changed(canaries, reports=reports), tuple(mismatches)
@@ -108,8 +102,3 @@ def forget(canaries: Canaries, node: str) -> Canaries:
     """*canaries* without the reports of *node*, which starts anew."""
     rest = {n: {of: scores for of, scores in by.items() if of != node} for n, by in canaries.reports.items()}
     return changed(canaries, reports={number: reports for number, reports in rest.items() if reports})
-
-
-def refuse(canaries: Canaries) -> Canaries:
-    """*canaries* of a workload that has no such players."""
-    return changed(canaries, refused=True)

@@ -19,20 +19,12 @@ from itertools import islice
 from ringrift.kernel.settings import Gate
 from ringrift.kernel.value import Value
 
+# Blocks' worth of plain variance added to the sample's: one that looks too small by chance promotes by chance.
+# Chosen by error rates: with 4 more equal candidates pass than alpha says, with 8 fewer (docs/why/promotion.md).
 _CAUTION_BLOCKS = 8
-"""Blocks' worth of plain variance added to the sample's: one that looks too small by chance promotes by chance.
-
-Chosen by error rates: with 4 more equal candidates pass than alpha says, with 8 fewer (docs/why/promotion.md).
-"""
-_OVERSHOOT = 0.583
-"""How far a walk with normal steps overshoots a bound, as a share of a step's deviation (Siegmund)."""
-_DRAWN_SHARE_MAX = 0.5
-"""Share of a bound by which it is drawn in at most, however large the steps are."""
+_OVERSHOOT = 0.583  #: How far a walk with normal steps overshoots a bound, as a share of a step's deviation (Siegmund).
+_DRAWN_SHARE_MAX = 0.5  #: Share of a bound by which it is drawn in at most, however large the steps are.
 _ELO_MAX = 800.0
-_ABOVE = "likelihood ratio above the upper bound"
-_BELOW = "likelihood ratio below the lower bound"
-_BETWEEN = "likelihood ratio between the bounds"
-_CAPPED = "undecided at the most blocks allowed"
 
 
 class Outcome(Value):
@@ -56,10 +48,7 @@ def expected(elo: float, players: int) -> float:
 
 
 def elo(score: float, players: int) -> float:
-    """How much stronger a seat with *score* is than its *players* - 1 equal opponents: what :func:`expected` undoes.
-
-    Capped, because a score of 0 or 1 says only that it is a lot.
-    """
+    """How much stronger a seat with *score* is than its equal opponents; capped, for 0 and 1 only say: a lot."""
     score = min(max(score, 1e-9), 1 - 1e-9)
     return max(min(400.0 * math.log10(score * (players - 1) / (1.0 - score)), _ELO_MAX), -_ELO_MAX)
 
@@ -88,6 +77,7 @@ def judge(scores: Iterable[float], players: int, gate: Gate, *, ranked: bool = F
     # Between the bounds drawn in as far as they ever are nothing is decided, and there the walk spends its time.
     low, high = lower * (1.0 - _DRAWN_SHARE_MAX), upper * (1.0 - _DRAWN_SHARE_MAX)
     count, total, squares, llr, variance = 0, 0.0, 0.0, 0.0, chance
+    decided, rule = None, "likelihood ratio between the bounds"
     for count, score in enumerate(islice(scores, gate.blocks_max), start=1):
         total += score
         squares += score * score
@@ -99,21 +89,18 @@ def judge(scores: Iterable[float], players: int, gate: Gate, *, ranked: bool = F
             continue
         drawn = _drawn(lower, upper, gap / math.sqrt(variance))
         if not drawn[0] < llr < drawn[1]:
-            return _outcome(llr >= drawn[1], count, total, llr, drawn, _ABOVE if llr >= drawn[1] else _BELOW)
-    drawn = _drawn(lower, upper, gap / math.sqrt(variance))
-    if count >= gate.blocks_max:
-        return _outcome(False, count, total, llr, drawn, _CAPPED)
-    return _outcome(None, count, total, llr, drawn, _BETWEEN)
+            decided = llr >= drawn[1]
+            rule = f"likelihood ratio {'above the upper' if decided else 'below the lower'} bound"
+            break
+    else:
+        drawn = _drawn(lower, upper, gap / math.sqrt(variance))
+        if count >= gate.blocks_max:
+            decided, rule = False, "undecided at the most blocks allowed"
+    score = total / count if count else 0.0
+    return Outcome(decided=decided, blocks=count, score=score, llr=llr, lower=drawn[0], upper=drawn[1], rule=rule)
 
 
 def _drawn(lower: float, upper: float, step: float) -> tuple[float, float]:
     """The bounds drawn in by the overshoot of a walk whose steps have the deviation *step*."""
     overshoot = _OVERSHOOT * step
     return lower + min(overshoot, -lower * _DRAWN_SHARE_MAX), upper - min(overshoot, upper * _DRAWN_SHARE_MAX)
-
-
-def _outcome(
-    decided: bool | None, count: int, total: float, llr: float, drawn: tuple[float, float], rule: str
-) -> Outcome:
-    score = total / count if count else 0.0
-    return Outcome(decided=decided, blocks=count, score=score, llr=llr, lower=drawn[0], upper=drawn[1], rule=rule)

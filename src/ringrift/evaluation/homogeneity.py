@@ -17,14 +17,10 @@ from operator import add
 from ringrift.events.evaluation import Block
 from ringrift.kernel.value import Value, changed
 
-RESIDUAL_MAX = 7.0
-"""Beyond it a node is an outlier: by chance alone at most once in 7,000,000,000 looks at a node."""
-_EXPECTED_MIN = 5.0
-"""Blocks of either side ahead that the others must let expect of a node, and must have themselves."""
-_OTHERS_MIN = 2
-"""Other nodes that must have played a match: between two nodes there is no telling which of them is wrong."""
-_NODES_MAX = 1000
-"""Nodes that are told apart in one match."""
+RESIDUAL_MAX = 7.0  #: Beyond it a node is an outlier: by chance alone at most once in 7,000,000,000 looks at a node.
+_EXPECTED_MIN = 5.0  #: Blocks of either side ahead that the others must let expect of a node, and must have themselves.
+_OTHERS_MIN = 2  #: Other nodes that must have played a match: of two nodes there is no telling which is wrong.
+_NODES_MAX = 1000  #: Nodes that are told apart in one match.
 _EVEN = 1e-9
 
 
@@ -75,8 +71,7 @@ def add_counts(tally: MatchTally, node: str, more: _OutcomeCounts) -> MatchTally
     """*tally* with what *node* reports; a match knows no more than NODES_MAX nodes."""
     if node not in tally.nodes and len(tally.nodes) >= _NODES_MAX:
         return tally
-    counts = tally.nodes.get(node, _OutcomeCounts()).with_more(more)
-    return changed(tally, nodes={**tally.nodes, node: counts})
+    return changed(tally, nodes={**tally.nodes, node: tally.nodes.get(node, _OutcomeCounts()).with_more(more)})
 
 
 def without(tally: MatchTally, nodes: Collection[str]) -> MatchTally:
@@ -104,9 +99,7 @@ def _residuals(tallies: Iterable[MatchTally]) -> tuple[_Residual, ...]:
         active = {node: counts for node, counts in tally.nodes.items() if counts.blocks}
         if len(active) <= _OTHERS_MIN:
             continue
-        ahead, even, behind = (
-            sum(column) for column in zip(*(counts.outcomes for counts in active.values()), strict=True)
-        )
+        ahead, even, behind = map(sum, zip(*(counts.outcomes for counts in active.values()), strict=True))
         for node, own in active.items():
             others = (ahead - own.ahead, even - own.even, behind - own.behind)
             if _is_telling(own.blocks, others):

@@ -12,10 +12,8 @@ from statistics import NormalDist
 from ringrift.evaluation.gate import elo
 from ringrift.kernel.value import Value
 
-PRIOR_BLOCKS = 4
-"""Blocks' worth of a plain coin's variance that are added."""
-_BLOCKS_MIN = 8
-"""Below it nothing is claimed: the expansion of Student's t is not exact there."""
+PRIOR_BLOCKS = 4  #: Blocks' worth of a plain coin's variance that are added.
+_BLOCKS_MIN = 8  #: Below it nothing is claimed: the expansion of Student's t is not exact there.
 _NORMAL = NormalDist()
 
 
@@ -84,11 +82,9 @@ def summed(gains: Iterable[tuple[float, int, int]], confidence: float) -> Interv
 
 
 _HOUR = 3600.0
-_POINTS_MIN = 3
-"""Two points lie on a line whatever they are: only a third can say that they do not."""
+_POINTS_MIN = 3  #: Two points lie on a line whatever they are: only a third can say that they do not.
 _POINTS_MAX = 1000
-_ERROR_MIN = 0.1
-"""Standard error, in Elo, that is granted to any rating: a pinned one would otherwise outweigh all others."""
+_ERROR_MIN = 0.1  #: Standard error, in Elo, that any rating is granted: a pinned one would outweigh all others.
 
 
 class Point(Value):

@@ -9,19 +9,15 @@ from ringrift.evaluation.solve import odds_of
 from ringrift.evaluation.tally import Player
 from ringrift.kernel.value import Value
 
-_PAIRS_MAX = 1000
-"""The longest list; a caller that needs more asks again when these have been played."""
+_PAIRS_MAX = 1000  #: The longest list; a caller that needs more asks again when these have been played.
 
 
 class _Pairing(Value):
-    """Two players, and what one comparison more says about their difference: the share of its variance that goes.
-
-    None if no chain of blocks connects them yet, so that any block says more than all others could.
-    """
+    """Two players, and what one comparison more says about their difference: the share of its variance that goes."""
 
     one: Player
     other: Player
-    gain: float | None
+    gain: float | None  #: None if no chain of blocks connects them yet: any block says more than all others could.
 
 
 def informative(groups: Sequence[Group], players: Sequence[Player], limit: int) -> tuple[_Pairing, ...]:
@@ -34,20 +30,16 @@ def informative(groups: Sequence[Group], players: Sequence[Player], limit: int) 
     bridges = _bridges(groups, chosen)
     gains = [pairing for group in groups for pairing in _gains(group, chosen)]
     room = min(limit, _PAIRS_MAX)
-    best = heapq.nsmallest(
-        max(0, room - len(bridges)), gains, key=lambda each: (-(each.gain or 0.0), each.one, each.other)
-    )
+    count = max(0, room - len(bridges))
+    best = heapq.nsmallest(count, gains, key=lambda each: (-(each.gain or 0.0), each.one, each.other))
     return (*bridges[:room], *best)
 
 
 def _bridges(groups: Sequence[Group], chosen: set[Player]) -> list[_Pairing]:
     """From the best known group, by its most played member, one pair to each other group and newcomer."""
     rated = {player for group in groups for player in group.players}
-    heads = [
-        (group.reference is not None, -sum(group.blocks), _most_played(group, chosen))
-        for group in groups
-        if chosen.intersection(group.players)
-    ]
+    own = [group for group in groups if chosen.intersection(group.players)]
+    heads = [(group.reference is not None, -sum(group.blocks), _most_played(group, chosen)) for group in own]
     order = [player for _, _, player in sorted(heads)] + sorted(chosen - rated)
     return [_Pairing(one=min(order[0], each), other=max(order[0], each), gain=None) for each in order[1:]]
 

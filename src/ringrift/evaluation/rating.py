@@ -86,13 +86,10 @@ def _middles(count: int) -> int:
     return int.from_bytes(((1 << (8 * _LANE_BYTES - 1)).to_bytes(_LANE_BYTES, "little")) * count, "little")
 
 
-_ELO_PER_NAT = 173.71779276130073
-"""400 / ln 10."""
+_ELO_PER_NAT = 173.71779276130073  #: 400 / ln 10.
+# Comparisons that each player is taken to have drawn, so that one that only won is not rated infinitely high; shared
+# among all its opponents, because with many of them one each would be a lot.
 _PRIOR_DRAWS = 1
-"""Comparisons that each player is taken to have drawn, shared among all its opponents.
-
-So a player that only won is not rated infinitely high; shared, because with many opponents one each would be a lot.
-"""
 _CONFIDENCE = 0.95
 _QUANTILE_DIGITS = 9
 
@@ -104,8 +101,7 @@ class Rating(Value):
     player: Player
     elo: Interval
     blocks: int
-    reference: Player | None
-    """The player of its group that stands at 0 because no chain of blocks leads to an anchor; None if one does."""
+    reference: Player | None  #: Who in its group stands at 0, if no chain of blocks leads to an anchor.
 
 
 class Group(Value):
@@ -116,8 +112,7 @@ class Group(Value):
     reference: Player | None
     blocks: tuple[int, ...]
     nats: tuple[float, ...]
-    inverse: tuple[tuple[float, ...], ...]
-    """Inverse of the information about the free players: how far one more block can still move them."""
+    inverse: tuple[tuple[float, ...], ...]  #: Of the information about free ones: how far a block can still move them.
     shakes: tuple[_Shake, ...]
 
 
@@ -143,11 +138,7 @@ def fit(tally: Tally, anchors: Mapping[Player, float]) -> tuple[Group, ...]:
     by_variant: dict[str, list[Meeting]] = {}
     for meeting in tally.meetings:
         by_variant.setdefault(meeting.variant, []).append(meeting)
-    return tuple(
-        _solved(variant, meetings, anchors)
-        for variant in sorted(by_variant)
-        for meetings in _connected(by_variant[variant])
-    )
+    return tuple(_solved(name, group, anchors) for name in sorted(by_variant) for group in _connected(by_variant[name]))
 
 
 def _ratings(group: Group, confidence: float) -> Iterable[Rating]:
@@ -165,16 +156,12 @@ def _interval(nats: float, variance: float, blocks: int, confidence: float) -> I
     return Interval(value=value, lower=lower, upper=upper)
 
 
-def _connected(meetings: Sequence[Meeting]) -> list[Sequence[Meeting]]:
+def _connected(meetings: Sequence[Meeting]) -> list[list[Meeting]]:
     """*meetings* by who is connected through them, in the order of each group's first meeting."""
     place = {player: number for number, player in enumerate(_players(meetings))}
-    head, apart = list(range(len(place))), len(place)
+    head = list(range(len(place)))
     for meeting in meetings:
-        one, other = _top(head, place[meeting.one]), _top(head, place[meeting.other])
-        apart -= one != other
-        head[one] = other
-        if apart == 1:
-            return [meetings]
+        head[_top(head, place[meeting.one])] = _top(head, place[meeting.other])
     groups: dict[int, list[Meeting]] = {}
     for meeting in meetings:
         groups.setdefault(_top(head, place[meeting.one]), []).append(meeting)
@@ -218,15 +205,8 @@ def _players(meetings: Sequence[Meeting]) -> list[Player]:
 
 
 def _score(meeting: Meeting) -> _Score:
-    blocks = comparisons = points = comparisons_squared = points_squared = product = 0
-    for met, won, times in meeting.outcomes:
-        blocks += times
-        comparisons += times * met
-        points += times * won
-        comparisons_squared += times * met * met
-        points_squared += times * won * won
-        product += times * met * won
-    return _Score(blocks, comparisons, points, comparisons_squared, points_squared, product)
+    rows = [(n, n * met, n * won, n * met * met, n * won * won, n * met * won) for met, won, n in meeting.outcomes]
+    return _Score(*map(sum, zip(*rows, strict=True)))
 
 
 def _shakes(
@@ -245,9 +225,8 @@ def _shakes(
     scale = math.fsum(coins) * max(1, blocks - free) / blocks
     usual = max(1.0, math.fsum(squares) / scale) if scale else 1.0
     shakes = []
-    for (one, other), score, drawn, chance, square, coin in zip(
-        pairs, scores, draws, chances, squares, coins, strict=True
-    ):
+    columns = zip(pairs, scores, draws, chances, squares, coins, strict=True)
+    for (one, other), score, drawn, chance, square, coin in columns:
         spread = (square + PRIOR_BLOCKS * usual * coin / score.blocks) * score.blocks / (score.blocks + PRIOR_BLOCKS)
         spread += drawn * (chance * chance + (1.0 - chance) ** 2) / 2.0
         shakes.append(_Shake(one=one, other=other, variance=spread))

@@ -7,26 +7,20 @@ start is fixed and work is done in the order of the players: equal counts give e
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Context, Decimal
 from operator import mul
 
 from ringrift.kernel.value import Value
 
-_SWEEPS = 5
-"""Cheap steps from the fixed start before the first factor; where everybody met everybody, they end nearby."""
-_STEPS_MAX = 200
-"""Steps of Newton's method: a dozen suffice; results as lopsided as whole numbers allow need more."""
-_NEAR = 0.02
-"""Below this step, in nats (3.5 Elo), the factor is kept: the information changes by no more than 4 % any more."""
-_SHRINK = 0.5
-"""A step longer than this share of the one before asks for a new factor all the same."""
-_CLOSE = 1e-10
-"""The step, in nats, after which nothing is left to gain: a fifty-millionth of an Elo."""
-_DIGITS = 20
+_SWEEPS = 5  #: Cheap steps from the fixed start before the first factor; where all met all, they end nearby.
+_STEPS_MAX = 200  #: Steps of Newton's method: a dozen suffice; results as lopsided as whole numbers allow need more.
+_NEAR = 0.02  #: Below this step, in nats (3.5 Elo), the factor is kept: the information changes by 4 % at most.
+_SHRINK = 0.5  #: A step longer than this share of the one before asks for a new factor all the same.
+_CLOSE = 1e-10  #: The step, in nats, after which nothing is left to gain: a fifty-millionth of an Elo.
+_CONTEXT = Context(prec=20)
 _PIVOT_MIN = 1e-14
-_NATS_MAX = 650.0
-"""Strengths end here, a hundred thousand Elo from 0, so that odds times comparisons stay numbers."""
+_NATS_MAX = 650.0  #: Strengths end here, a hundred thousand Elo from 0, so that odds times comparisons stay numbers.
 
 _Rows = list[list[float]]
 
@@ -66,13 +60,12 @@ def solve(links: Sequence[Link], free: int, pinned: Sequence[float]) -> _Solutio
     """
     order = _narrow(links, free)
     sides = _sides(links, free + len(pinned), [*order, *range(free, free + len(pinned))])
-    context = Context(prec=_DIGITS)
-    nats = _swept(sides, free, pinned, context)
+    nats = _swept(sides, free, pinned)
     factor, columns, step = _Rows(), _Rows(), 0
     largest = before = math.inf
     still, totals = [0.0] * len(pinned), [math.fsum(side.won) for side in sides[:free]]
     while largest >= _CLOSE and step < _STEPS_MAX:
-        odds = [_exp(each, context) for each in nats]
+        odds = odds_of(nats)
         if largest >= _NEAR or largest > _SHRINK * before:
             factor = _factored(_triangle(sides[:free], odds))
             columns = _transposed(factor)
@@ -83,28 +76,18 @@ def solve(links: Sequence[Link], free: int, pinned: Sequence[float]) -> _Solutio
         nats = [*(min(max(each, -_NATS_MAX), _NATS_MAX) for each in reached), *pinned]
     rank = _ranks(order)
     inverse = _inverted(factor)
-    return _Solution(
-        nats=(*(nats[rank[place]] for place in range(free)), *pinned),
-        inverse=tuple(tuple([inverse[rank[one]][other] for other in rank]) for one in range(free)),
-        steps=step,
-    )
+    rows = tuple(tuple([inverse[rank[one]][other] for other in rank]) for one in range(free))
+    return _Solution(nats=(*(nats[rank[place]] for place in range(free)), *pinned), inverse=rows, steps=step)
 
 
-def odds_of(nats: Sequence[float]) -> list[float]:
+def odds_of(nats: Iterable[float]) -> list[float]:
     """Strengths as odds: the chance that one finishes before another is its odds' share of both."""
-    context = Context(prec=_DIGITS)
-    return [_exp(each, context) for each in nats]
-
-
-def _exp(nats: float, context: Context) -> float:
-    return float(context.exp(Decimal(nats)))
+    return [float(_CONTEXT.exp(Decimal(each))) for each in nats]
 
 
 def _narrow(links: Sequence[Link], free: int) -> list[int]:
-    """The free players in an order that puts who met near each other, after Cuthill and McKee: the factor stays thin.
-
-    Matches are mostly chains, of champions with the candidates that each of them met.
-    """
+    """The free players in an order that puts who met near each other, after Cuthill and McKee: the factor is thin."""
+    # Matches are mostly chains, of champions with the candidates that each of them met.
     met: list[list[int]] = [[] for _ in range(free)]
     for link in links:
         if link.one < free and link.other < free:
@@ -112,8 +95,7 @@ def _narrow(links: Sequence[Link], free: int) -> list[int]:
             met[link.other].append(link.one)
     few = sorted(range(free), key=lambda place: (len(met[place]), place))
     rank = _ranks(few)
-    order: list[int] = []
-    visited = [False] * free
+    order, visited = list[int](), [False] * free
     for start in few:
         waiting = deque([] if visited[start] else [start])
         visited[start] = True
@@ -128,10 +110,7 @@ def _narrow(links: Sequence[Link], free: int) -> list[int]:
 
 
 def _ranks(order: Sequence[int]) -> list[int]:
-    rank = [0] * len(order)
-    for position, place in enumerate(order):
-        rank[place] = position
-    return rank
+    return sorted(range(len(order)), key=order.__getitem__)
 
 
 def _sides(links: Sequence[Link], players: int, order: Sequence[int]) -> list[_Side]:
@@ -148,14 +127,12 @@ def _sides(links: Sequence[Link], players: int, order: Sequence[int]) -> list[_S
     return sides
 
 
-def _swept(sides: Sequence[_Side], free: int, pinned: Sequence[float], context: Context) -> list[float]:
-    """A start near the solution, from all free players at 0 nats, by Newman's iteration: each player in turn.
-
-    A single pinned player takes part and everybody is shifted at the end, or it would hold all others back.
-    """
+def _swept(sides: Sequence[_Side], free: int, pinned: Sequence[float]) -> list[float]:
+    """A start near the solution, from all free players at 0 nats, by Newman's iteration: each player in turn."""
+    # A single pinned player takes part and everybody is shifted at the end, or it would hold all others back.
     moving = free + 1 if len(pinned) == 1 else free
-    odds = [1.0] * free + [_exp(each, context) for each in pinned]
-    lowest, highest = _exp(-_NATS_MAX, context), _exp(_NATS_MAX, context)
+    odds = [1.0] * free + odds_of(pinned)
+    lowest, highest = odds_of((-_NATS_MAX, _NATS_MAX))
     for _ in range(_SWEEPS):
         for place, side in enumerate(sides[:moving]):
             mine = odds[place]
@@ -163,7 +140,7 @@ def _swept(sides: Sequence[_Side], free: int, pinned: Sequence[float], context: 
             shares = [1.0 / (mine + each) for each in theirs]
             above = math.fsum(map(mul, map(mul, side.won, theirs), shares))
             odds[place] = min(max(above / math.fsum(map(mul, side.lost, shares)), lowest), highest)
-    nats = [float(context.ln(Decimal(each))) for each in odds]
+    nats = [float(_CONTEXT.ln(Decimal(each))) for each in odds]
     shift = pinned[0] - nats[free] if len(pinned) == 1 else 0.0
     return [*(each + shift for each in nats[:free]), *pinned]
 
@@ -190,9 +167,8 @@ def _triangle(sides: Sequence[_Side], odds: Sequence[float]) -> _Rows:
         mine = odds[place]
         theirs = [odds[other] for other in side.others]
         sums = [mine + each for each in theirs]
-        weights = [
-            met * (mine / both) * (each / both) for met, each, both in zip(side.comparisons, theirs, sums, strict=True)
-        ]
+        meetings = zip(side.comparisons, theirs, sums, strict=True)
+        weights = [met * (mine / both) * (each / both) for met, each, both in meetings]
         first = min(place, *side.others)
         row = [0.0] * (place - first + 1)
         for other, weight in zip(side.others, weights, strict=True):

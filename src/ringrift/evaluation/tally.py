@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from ringrift.kernel.errors import Unranked
 from ringrift.kernel.value import Value
 
-_SLACK = 1e-6
-"""How far a score may be from a whole number of half wins: sums of floats, no more."""
+_SLACK = 1e-6  #: How far a score may be from a whole number of half wins: sums of floats, no more.
 
 
 class Player(Value, order=True, gc=False):
@@ -45,10 +44,8 @@ class Tally(Value):
     meetings: tuple[Meeting, ...] = ()
 
 
-_Players = tuple[str, Player, Player]
-"""Variant and the two of a meeting, in order."""
-_Outcomes = dict[tuple[int, int], int]
-"""(comparisons, points) → blocks."""
+_Players = tuple[str, Player, Player]  #: Variant and the two of a meeting, in order.
+_Outcomes = dict[tuple[int, int], int]  #: (comparisons, points) → blocks.
 
 
 def score_block(variant: str, one: Player, other: Player, scores: Sequence[float]) -> BlockScore:

@@ -19,15 +19,11 @@ from ringrift.evaluation.gate import expected, judge
 from ringrift.kernel.settings import Budget, Gate
 from ringrift.kernel.value import Value
 
-_DRAWS = 1 << 16
-"""Entries of a table, so that two random bytes choose one."""
-_CHUNK = 256
-"""Draws made at a time."""
+_DRAWS = 1 << 16  #: Entries of a table, so that two random bytes choose one.
+_CHUNK = 256  #: Draws made at a time.
 _OPENINGS = 64
-_SHAPE = 4.0
-"""Shape of the gamma distribution of a game's duration: a deviation of half its mean."""
-_STEPS = 40
-"""Halvings in the search for a strength: the rest is below what a float holds."""
+_SHAPE = 4.0  #: Shape of the gamma distribution of a game's duration: a deviation of half its mean.
+_STEPS = 40  #: Halvings in the search for a strength: the rest is below what a float holds.
 _REACH_ELO = 2000.0
 
 
@@ -43,12 +39,9 @@ class Contest(Value):
 
     elo: float
     players: int = 2
-    seat_elo: float = 40.0
-    """Elo by which the first seat is better than the last."""
-    opening_elo: float = 60.0
-    """Deviation of what an opening is worth to a seat."""
-    rotated: bool = True
-    """Blocks of all seats with rank scores; else single games from a random seat, of which only wins count."""
+    seat_elo: float = 40.0  #: Elo by which the first seat is better than the last.
+    opening_elo: float = 60.0  #: Deviation of what an opening is worth to a seat.
+    rotated: bool = True  #: Blocks of all seats with rank scores; else single games from a random seat, by wins alone.
 
     @property
     def games(self) -> int:
@@ -76,23 +69,18 @@ class Rates(Value):
     """The summary of many trials."""
 
     trials: int
-    promoted: float
-    """The share that passed."""
-    games: float
-    """Mean games that a decision rests on."""
-    surplus: float
-    """Mean games that were on their way or had come out of turn when it fell."""
+    promoted: float  #: The share that passed.
+    games: float  #: Mean games that a decision rests on.
+    surplus: float  #: Mean games that were on their way or had come out of turn when it fell.
 
 
 class Season(Value):
     """The outcome of all candidate tests of a simulated run."""
 
     tests: int
-    stronger: int
-    """Candidates that were truly stronger."""
+    stronger: int  #: Candidates that were truly stronger.
     promoted: int
-    false: int
-    """Promotions of candidates that were only equal."""
+    false: int  #: Promotions of candidates that were only equal.
     blocks: int
 
     @property

@@ -1,24 +1,29 @@
 """Event: something that happened; Envelope: the event as the log stores it."""
 
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar
 
-from ringrift.kernel.value import Value
-
-E = TypeVar("E", bound="Event")
+from ringrift.kernel.value import Value, ValueType
 
 
-class Event(Value):
+class _EventType(ValueType):
+    """Puts the marks of an event, which stand beside its tag, into the class."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], **kw: Any) -> ValueType:
+        marks = {mark.upper(): kw.pop(mark) for mark in ("evidence", "for_people", "keep") if mark in kw}
+        return super().__new__(mcls, name, bases, ns | marks, **kw)
+
+
+class Event(Value, metaclass=_EventType):
     """Something that happened, named with a past participle; never a request for something to happen.
 
     Wire rules: a new field has a default; types and tags never change; an event that is out of use stays declared.
     """
 
     VERSION: ClassVar[int] = 1
-    SCOPE: ClassVar[str] = "log"
-    """*log*: durable, for every process.  *memory*: not stored, only for subscribers of this process."""
+    SCOPE: ClassVar[str] = "log"  #: Or *memory*: not stored, only for subscribers of this process.
     KEEP: ClassVar[str] = "story"  #: How long the log keeps it: *story* for long, *detail* for less.
-    FOR_PEOPLE: ClassVar[bool] = False
-    EVIDENCE: ClassVar[bool] = False
+    FOR_PEOPLE: ClassVar[bool] = False  #: Published only for status, event list and live view: no daemon reacts to it.
+    EVIDENCE: ClassVar[bool] = False  #: Decisions rest on it: it counts only from work under a lease and from the loop.
 
     @classmethod
     def name(cls) -> str:
@@ -40,16 +45,14 @@ class MemoryEvent(Event):
     SCOPE: ClassVar[str] = "memory"
 
 
-def for_people(event: type[E]) -> type[E]:
-    """Mark an event that is published only for people (status, event list, live view): no daemon reacts to it."""
-    event.FOR_PEOPLE = True
-    return event
+class JobEvent(MemoryEvent):
+    """An event of one job at a node."""
 
-
-def evidence(event: type[E]) -> type[E]:
-    """Mark an event that decisions rest on: it counts only from work under a lease and from the loop itself."""
-    event.EVIDENCE = True
-    return event
+    job: str
+    kind: str
+    variant: str
+    node: str
+    purpose: str = ""
 
 
 class Unknown(Value):

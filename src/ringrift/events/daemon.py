@@ -1,6 +1,6 @@
 """Events about daemons."""
 
-from ringrift.events.base import Event, MemoryEvent, for_people
+from ringrift.events.base import Event, MemoryEvent
 
 
 class Started(MemoryEvent, tag="daemon.started"):
@@ -17,6 +17,17 @@ class Stopped(MemoryEvent, tag="daemon.stopped"):
     daemon: str
     node: str
     error: str = ""
+    cause: str = "request"  #: *request*, *error*, *hang* (no progress) or *no_room* (the disk is full).
+    ready: bool = True  #: Whether it had made any progress since it was started.
+
+
+class Stalled(MemoryEvent, tag="daemon.stalled"):
+    """The event loop of a node was blocked; *daemon* blocked it, where that is known."""
+
+    node: str
+    daemon: str
+    place: str
+    seconds: float
 
 
 class Failed(Event, tag="daemon.failed"):
@@ -27,6 +38,7 @@ class Failed(Event, tag="daemon.failed"):
     error: str
     times: int
     seconds: float
+    cause: str = "budget"  #: *budget*, *final* (an error after which it never starts), *hang* or *group*.
 
 
 class Cleared(Event, tag="daemon.cleared"):
@@ -45,8 +57,7 @@ class CommandIssued(Event, tag="daemon.command_issued"):
     by: str
 
 
-@for_people
-class CommandDone(Event, tag="daemon.command_done"):
+class CommandDone(Event, tag="daemon.command_done", for_people=True):
     """A node carried out a command, or failed to."""
 
     command: str  #: Id of the event that issued it.

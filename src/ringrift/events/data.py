@@ -1,35 +1,35 @@
 """Events about blobs: games, samples and models."""
 
-from ringrift.events.base import Event, LineEvent, evidence
+from ringrift.events.base import Event, LineEvent
 
 
-@evidence
-class Synced(LineEvent, tag="data.synced"):
+class Synced(LineEvent, tag="data.synced", evidence=True):
     """A blob has as many copies as the policy requires, or as there are reachable nodes."""
 
     blob: str
     kind: str
     nodes: tuple[str, ...]
     games: int = 0  #: Games in the blob, if it holds games and they were counted.
+    repair: bool = False  #: Whether it was copied again because it had too few copies.
 
 
-@evidence
-class Lost(LineEvent, tag="data.lost"):
+class Lost(LineEvent, tag="data.lost", evidence=True):
     """No copy of a blob is left; the line no longer counts what it held."""
 
     blob: str
     reason: str
+    kind: str = ""  #: games or model.
 
 
 class Corrupted(Event, tag="data.corrupted"):
-    """A copy of a blob no longer matched its hash; it was set aside and is not counted as a copy."""
+    """A copy of a blob did not match its hash; it is not used and not counted as a copy."""
 
     blob: str
     node: str
+    during: str = "scrub"  #: When it was noticed: *scrub* (the copy at rest) or *transfer*.
 
 
-@evidence
-class Exported(LineEvent, tag="data.exported"):
+class Exported(LineEvent, tag="data.exported", evidence=True):
     """Batches of games were replayed and converted into training samples."""
 
     samples: str

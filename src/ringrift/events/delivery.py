@@ -13,3 +13,4 @@ class Changed(Event, tag="delivery.changed"):
     positions: tuple[int, ...]
     state: str
     error: str = ""  #: Error of the first of them.
+    timed_out: bool = False  #: Whether the first of them took too long.

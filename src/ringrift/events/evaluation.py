@@ -1,6 +1,6 @@
 """Events about matches and ratings."""
 
-from ringrift.events.base import LineEvent, evidence, for_people
+from ringrift.events.base import LineEvent
 from ringrift.kernel.value import Value
 
 
@@ -12,8 +12,7 @@ class Block(Value, omit_defaults=True):
 
     number: int
     scores: tuple[float, ...]
-    ranks: tuple[float, ...] = ()
-    """The share of its opponents that it finished before, from each seat, where the workload reports it."""
+    ranks: tuple[float, ...] = ()  #: Its share of opponents finished before, from each seat, where reported.
     node: str = ""
     match: str = ""
     time: float = 0.0  #: When it was recorded.
@@ -25,8 +24,7 @@ class Block(Value, omit_defaults=True):
         return f"{self.match}/{self.number:06d}/{self.node}"
 
 
-@evidence
-class BlocksPlayed(LineEvent, tag="evaluation.blocks_played"):
+class BlocksPlayed(LineEvent, tag="evaluation.blocks_played", evidence=True):
     """A node played numbered blocks of a match between candidate and champion."""
 
     candidate: str
@@ -37,8 +35,7 @@ class BlocksPlayed(LineEvent, tag="evaluation.blocks_played"):
     seed: int = 0  #: Seed of the openings.
 
 
-@evidence
-class Finished(LineEvent, tag="evaluation.finished"):
+class Finished(LineEvent, tag="evaluation.finished", evidence=True):
     """The match between a candidate and the champion is decided."""
 
     candidate: str
@@ -49,8 +46,7 @@ class Finished(LineEvent, tag="evaluation.finished"):
     promoted: bool
 
 
-@evidence
-class Reviewed(LineEvent, tag="evaluation.reviewed"):
+class Reviewed(LineEvent, tag="evaluation.reviewed", evidence=True):
     """The champion was tested against an earlier one: it stays or is rolled back."""
 
     model: str
@@ -62,6 +58,17 @@ class Reviewed(LineEvent, tag="evaluation.reviewed"):
     reason: str  #: Why it was tested.
 
 
+class WinRateFell(LineEvent, tag="evaluation.win_rate_fell"):
+    """A champion's last blocks against an opponent went clearly worse than those of the champion before it."""
+
+    model: str
+    predecessor: str
+    opponent: str  #: A model, or the name of a player that never trains.
+    rate: float
+    before: float
+    blocks: int  #: Blocks that the rate is made of.
+
+
 class Strength(Value):
     """How strong one player is: its Elo with 95 % bounds."""
 
@@ -71,8 +78,7 @@ class Strength(Value):
     lower: float
     upper: float
     blocks: int
-    anchored: bool
-    """Whether a chain of blocks leads to generation 0; otherwise the Elo is relative to another player of its group."""
+    anchored: bool  #: Whether a chain of blocks leads to generation 0; else its Elo is relative to its own group.
 
 
 class Pair(Value):
@@ -92,8 +98,7 @@ class Summary(Value):
     pairs: tuple[Pair, ...] = ()
 
 
-@evidence
-class Rated(LineEvent, tag="evaluation.rated"):
+class Rated(LineEvent, tag="evaluation.rated", evidence=True):
     """The strength of every player of a line was computed from all blocks that count."""
 
     report: str  #: The blob with every rating: equal blocks make equal reports.
@@ -102,8 +107,7 @@ class Rated(LineEvent, tag="evaluation.rated"):
     node: str
 
 
-@for_people
-class VelocityChanged(LineEvent, tag="evaluation.velocity_changed"):
+class VelocityChanged(LineEvent, tag="evaluation.velocity_changed", for_people=True):
     """The rate at which a line gains strength changed: *rising*, *steady* or *flat*."""
 
     trend: str

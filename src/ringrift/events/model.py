@@ -1,6 +1,6 @@
 """Events about models."""
 
-from ringrift.events.base import LineEvent, evidence, for_people
+from ringrift.events.base import LineEvent
 from ringrift.kernel.value import Value
 
 
@@ -13,8 +13,7 @@ class Evidence(Value):
     lower: float
     upper: float
     rule: str
-    ranked: bool = False
-    """Whether the score is a rank score: then its scale is that of two players, however many there are."""
+    ranked: bool = False  #: Whether it is a rank score: its scale is that of two players, however many there are.
     alpha: float = 0.0  #: The chance of passing by luck that the error budget gave this test; 0 where there was none.
 
     def scale(self, players: int) -> int:
@@ -22,17 +21,14 @@ class Evidence(Value):
         return 2 if self.ranked else players
 
 
-@evidence
-class Verified(LineEvent, tag="model.verified"):
+class Verified(LineEvent, tag="model.verified", evidence=True):
     """Hash, format and weights of a model were checked: it can be used."""
 
     model: str
     node: str
 
 
-@evidence
-@for_people
-class Imported(LineEvent, tag="model.imported"):
+class Imported(LineEvent, tag="model.imported", evidence=True, for_people=True):
     """A model from elsewhere was imported and checked.  Importing does not make it a champion."""
 
     model: str
@@ -40,8 +36,7 @@ class Imported(LineEvent, tag="model.imported"):
     node: str
 
 
-@evidence
-class Promoted(LineEvent, tag="model.promoted"):
+class Promoted(LineEvent, tag="model.promoted", evidence=True):
     """The candidate became the champion, on this evidence.  Generation 0 needs none."""
 
     model: str
@@ -50,9 +45,7 @@ class Promoted(LineEvent, tag="model.promoted"):
     evidence: Evidence | None = None
 
 
-@evidence
-@for_people
-class Rejected(LineEvent, tag="model.rejected"):
+class Rejected(LineEvent, tag="model.rejected", evidence=True, for_people=True):
     """The candidate is not promoted, on this evidence or for this reason."""
 
     model: str
@@ -60,8 +53,7 @@ class Rejected(LineEvent, tag="model.rejected"):
     evidence: Evidence | None = None
 
 
-@evidence
-class RolledBack(LineEvent, tag="model.rolled_back"):
+class RolledBack(LineEvent, tag="model.rolled_back", evidence=True):
     """The line went back from *model* to an earlier champion."""
 
     model: str
@@ -72,9 +64,9 @@ class RolledBack(LineEvent, tag="model.rolled_back"):
     evidence: Evidence | None = None
 
 
-@evidence
-class Distributed(LineEvent, tag="model.distributed"):
-    """Every node that plays has a verified copy of the champion."""
+class Distributed(LineEvent, tag="model.distributed", evidence=True):
+    """Every node that plays and could be reached has a verified copy of the champion."""
 
     model: str
     nodes: tuple[str, ...]
+    missed: tuple[str, ...] = ()  #: Nodes that play and could not be reached; each fetches it when it needs it.

@@ -1,8 +1,6 @@
 """Events about nodes."""
 
-from typing import ClassVar
-
-from ringrift.events.base import Event, LineEvent, evidence
+from ringrift.events.base import Event, LineEvent
 from ringrift.events.evaluation import Block
 
 
@@ -17,6 +15,15 @@ class Left(Event, tag="node.left"):
     """A node shut down in good order; it holds no leases."""
 
     node: str
+    profile: str = ""
+    roles: tuple[str, ...] = ()  #: Roles that it released.
+
+
+class Suspected(Event, tag="node.suspected", for_people=True):
+    """A node missed heartbeats, but not yet as many as a lost one."""
+
+    node: str
+    seconds: float
 
 
 class Lost(Event, tag="node.lost"):
@@ -32,19 +39,15 @@ class Recovered(Event, tag="node.recovered"):
     node: str
 
 
-@evidence
-class CanaryPlayed(LineEvent, tag="node.canary_played"):
+class CanaryPlayed(LineEvent, tag="node.canary_played", evidence=True, keep="detail"):
     """A node played blocks whose outcome is the same on every sound machine."""
-
-    KEEP: ClassVar[str] = "detail"
 
     seed: int
     blocks: tuple[Block, ...]
     node: str
 
 
-@evidence
-class Quarantined(Event, tag="node.quarantined"):
+class Quarantined(Event, tag="node.quarantined", evidence=True):
     """A node gives wrong results: it gets no more games to play, and its results are not evidence."""
 
     node: str
@@ -52,8 +55,7 @@ class Quarantined(Event, tag="node.quarantined"):
     by: str = ""  #: The operator, if it was done by hand.
 
 
-@evidence
-class Released(Event, tag="node.released"):
+class Released(Event, tag="node.released", evidence=True):
     """A quarantined node may play again."""
 
     node: str

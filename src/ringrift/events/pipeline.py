@@ -1,6 +1,6 @@
 """Events about lines: the training loop of one variant each."""
 
-from ringrift.events.base import LineEvent, evidence
+from ringrift.events.base import LineEvent
 
 
 class Opened(LineEvent, tag="pipeline.opened"):
@@ -9,12 +9,13 @@ class Opened(LineEvent, tag="pipeline.opened"):
     workload: str
 
 
-@evidence
-class Moved(LineEvent, tag="pipeline.moved"):
+class Moved(LineEvent, tag="pipeline.moved", evidence=True):
     """A line moved from one stage of its loop to the next."""
 
     stage: str
     before: str
+    late: bool = False  #: Whether it was in the stage before for longer than that should take.
+    requested: bool = False  #: Whether an operator requested it out of turn.
 
 
 class Requested(LineEvent, tag="pipeline.requested"):

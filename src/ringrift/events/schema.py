@@ -1,4 +1,4 @@
-"""The catalog for other tools: JSON Schema, AsyncAPI, an example of each event, and the part that must not change."""
+"""The catalog for other tools: JSON Schema, AsyncAPI, and an example of each event."""
 
 import hashlib
 import re
@@ -7,12 +7,10 @@ from typing import Any
 import msgspec
 
 from ringrift.events.base import Envelope, Event
-from ringrift.events.catalog import EVENTS
+from ringrift.events.catalog import BY_NAME, EVENTS
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ASYNCAPI = "3.0.0"
-# No type contains itself, so this is deeper than anything that we declare.
-_NESTING_MAX = 8
 
 # Values that make an example read like the real thing, by field of one event or of all events; every other text is the
 # name of its field.
@@ -34,35 +32,23 @@ _NUMBERS = {msgspec.inspect.BoolType: True, msgspec.inspect.IntType: 7, msgspec.
 
 def json_schema() -> dict[str, Any]:
     """One schema for the body of any event; ``$defs`` has each under its name on the wire."""
-    return {
-        "$schema": _DIALECT,
-        "title": "RingRift events",
-        "oneOf": [{"$ref": f"#/$defs/{event.name()}"} for event in EVENTS],
-        "$defs": _schemas("#/$defs/"),
-    }
+    events = [{"$ref": f"#/$defs/{event.name()}"} for event in EVENTS]
+    return {"$schema": _DIALECT, "title": "RingRift events", "oneOf": events, "$defs": _schemas("#/$defs/")}
 
 
 def asyncapi() -> dict[str, Any]:
     """An AsyncAPI document: one channel and one message for each event, with the envelope as headers."""
     messages, version = "#/components/messages/", str(max(event.VERSION for event in EVENTS))
     about = "Events of RingRift.  New fields have defaults; types and names never change."
-    return {
-        "asyncapi": _ASYNCAPI,
-        "info": {"title": "RingRift events", "version": version, "description": about},
-        "defaultContentType": "application/json",
-        "channels": {
-            event.name(): {
-                "address": event.name(),
-                "description": _about(event),
-                "messages": {event.name(): {"$ref": messages + event.name()}},
-            }
-            for event in EVENTS
-        },
-        "components": {
-            "messages": {event.name(): _message(event) for event in EVENTS},
-            "schemas": _schemas("#/components/schemas/") | {"Envelope": _headers()},
-        },
+    channels = {
+        name: {"address": name, "description": _about(event), "messages": {name: {"$ref": messages + name}}}
+        for name, event in BY_NAME.items()
     }
+    schemas = _schemas("#/components/schemas/") | {"Envelope": _headers()}
+    components = {"messages": {event.name(): _message(event) for event in EVENTS}, "schemas": schemas}
+    info = {"title": "RingRift events", "version": version, "description": about}
+    head = {"asyncapi": _ASYNCAPI, "info": info, "defaultContentType": "application/json"}
+    return {**head, "channels": channels, "components": components}
 
 
 def example(event: type[Event]) -> dict[str, Any]:
@@ -70,14 +56,6 @@ def example(event: type[Event]) -> dict[str, Any]:
     info = msgspec.inspect.type_info(event)
     assert isinstance(info, msgspec.inspect.StructType)
     return {"type": event.name()} | _struct(info, event.name())
-
-
-def shape(event: type[Event]) -> dict[str, Any]:
-    """The part of *event* that must not change: its fields with their types on the wire, and the required ones."""
-    _, parts = msgspec.json.schema_components([event], ref_template="{name}")
-    schema = parts[event.__name__]
-    fields = {name: _bare(part, parts) for name, part in schema["properties"].items() if name != "type"}
-    return {"fields": fields, "required": [name for name in schema["required"] if name != "type"]}
 
 
 def _schemas(prefix: str) -> dict[str, Any]:
@@ -93,15 +71,10 @@ def _schemas(prefix: str) -> dict[str, Any]:
 
 
 def _message(event: type[Event]) -> dict[str, Any]:
-    return {
-        "name": event.name(),
-        "title": event.__name__,
-        "summary": _about(event),
-        "tags": [{"name": event.SCOPE}],
-        "headers": {"$ref": "#/components/schemas/Envelope"},
-        "payload": {"$ref": f"#/components/schemas/{event.name()}"},
-        "examples": [{"name": "example", "payload": example(event)}],
-    }
+    name, schemas, examples = event.name(), "#/components/schemas/", [{"name": "example", "payload": example(event)}]
+    head = {"name": name, "title": event.__name__, "summary": _about(event), "tags": [{"name": event.SCOPE}]}
+    parts = {"headers": {"$ref": f"{schemas}Envelope"}, "payload": {"$ref": f"{schemas}{name}"}}
+    return {**head, **parts, "examples": examples}
 
 
 def _headers() -> dict[str, Any]:
@@ -114,23 +87,6 @@ def _headers() -> dict[str, Any]:
 
 def _about(event: type[Event]) -> str:
     return (event.__doc__ or "").split("\n")[0]
-
-
-def _bare(part: Any, parts: dict[str, Any], nested: int = 0) -> Any:
-    """*part* with its references resolved, without descriptions and defaults."""
-    assert nested < _NESTING_MAX
-    match part:
-        case {"$ref": str(name)}:
-            return _bare(parts[name], parts, nested + 1)
-        case {"properties": dict(fields)}:
-            bare = {name: _bare(field, parts, nested + 1) for name, field in fields.items()}
-            return {"type": "object", "properties": bare, "required": part.get("required", [])}
-        case dict():
-            prose = ("title", "description", "default")
-            return {key: _bare(value, parts, nested + 1) for key, value in part.items() if key not in prose}
-        case list():
-            return [_bare(item, parts, nested + 1) for item in part]
-    return part
 
 
 def _struct(info: msgspec.inspect.StructType, event: str) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """Events about self-play."""
 
-from ringrift.events.base import LineEvent, evidence
+from ringrift.events.base import LineEvent
 
 
-@evidence
-class BatchFinished(LineEvent, tag="selfplay.batch_finished"):
+class BatchFinished(LineEvent, tag="selfplay.batch_finished", evidence=True):
     """A node played a batch of games and holds its only copy."""
 
     batch: str

@@ -1,10 +1,9 @@
 """Events about training."""
 
-from ringrift.events.base import LineEvent, evidence
+from ringrift.events.base import LineEvent
 
 
-@evidence
-class Finished(LineEvent, tag="training.finished"):
+class Finished(LineEvent, tag="training.finished", evidence=True):
     """Training produced a model, which is not verified yet.  A model without samples is generation 0."""
 
     model: str

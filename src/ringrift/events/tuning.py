@@ -1,10 +1,9 @@
 """Events of parameter tuning."""
 
-from ringrift.events.base import LineEvent, for_people
+from ringrift.events.base import LineEvent
 
 
-@for_people
-class TrialFinished(LineEvent, tag="tuning.trial_finished"):
+class TrialFinished(LineEvent, tag="tuning.trial_finished", for_people=True):
     """A node measured the fitness of a vector of parameters: higher is better."""
 
     vector: tuple[float, ...]

@@ -1,17 +1,15 @@
 """Circuit breaker: stop calling what has just failed several times, as a pure value.
 
-    closed ─▶ (failures in a row) open ─▶ (time) half-open ─▶ closed, or open again
+    closed ─▶ (failures in a row) open ─▶ (rested) half-open ─▶ closed, or open again
 
-Time is a tick that the caller passes in.
+It holds no time: an observer calls :func:`rested` when it has seen the breaker open for ``reset_seconds``.
 """
 
 from enum import StrEnum
-from typing import Annotated
-
-import msgspec
+from typing import Annotated, TypeVar
 
 from ringrift.kernel.ranges import Branch, Range
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import Value, changed
 
 
 class BreakerState(StrEnum):
@@ -31,65 +29,56 @@ class BreakerLimits(Branch):
 
 
 class Breaker(Value):
-    """Consecutive failures, and what follows from them."""
+    """Failures in a row, and the state that follows from them."""
 
+    state: BreakerState = BreakerState.CLOSED
     failures: int = 0
-    opened: float | None = None  # the tick at which it opened last; None while it is closed
     tries: int = 0  # calls let through since it is half open, without an outcome yet
-    tried: float = 0.0  # the tick of the last of them
+    opened: int = 0  # how often it has opened: an observer's counter
     error: str = ""  # the error of the last failure
 
 
-def state(breaker: Breaker, limits: BreakerLimits, tick: float) -> BreakerState:
-    """The state of *breaker* at *tick*."""
-    if breaker.opened is None:
-        return BreakerState.CLOSED
-    return BreakerState.OPEN if tick < breaker.opened + limits.reset_seconds else BreakerState.HALF_OPEN
+_B = TypeVar("_B", bound=Breaker)
 
 
-def would_allow(breaker: Breaker, limits: BreakerLimits, tick: float) -> bool:
+def would_allow(breaker: Breaker, limits: BreakerLimits) -> bool:
     """Whether a call would be let through now; changes nothing."""
-    now = state(breaker, limits, tick)
-    if now is not BreakerState.HALF_OPEN:
-        return now is BreakerState.CLOSED
-    # A call without an outcome blocks the others no longer than the breaker stays open.
-    return breaker.tries < limits.tries_max or tick >= breaker.tried + limits.reset_seconds
+    if breaker.state is BreakerState.HALF_OPEN:
+        return breaker.tries < limits.tries_max
+    return breaker.state is BreakerState.CLOSED
 
 
-def allow(breaker: Breaker, limits: BreakerLimits, tick: float) -> tuple[Breaker, bool]:
+def allow(breaker: _B, limits: BreakerLimits) -> tuple[_B, bool]:
     """Whether a call is let through now, and the breaker after that: while half open, each call counts."""
-    if not would_allow(breaker, limits, tick):
-        return breaker, False
-    if state(breaker, limits, tick) is BreakerState.HALF_OPEN:
-        tries = breaker.tries if breaker.tries < limits.tries_max else 0
-        breaker = msgspec.structs.replace(breaker, tries=tries + 1, tried=tick)
-    return breaker, True
+    is_allowed = would_allow(breaker, limits)
+    if is_allowed and breaker.state is BreakerState.HALF_OPEN:
+        breaker = changed(breaker, tries=breaker.tries + 1)
+    return breaker, is_allowed
 
 
-def succeeded(breaker: Breaker) -> Breaker:
+def succeeded(breaker: _B) -> _B:
     """A call succeeded: earlier failures are forgotten, whenever that call began."""
-    return Breaker(error=breaker.error)
+    return changed(breaker, state=BreakerState.CLOSED, failures=0, tries=0)
 
 
-def failed(breaker: Breaker, limits: BreakerLimits, tick: float, error: str = "") -> Breaker:
+def failed(breaker: _B, limits: BreakerLimits, error: str = "", *, may_open: bool = True) -> _B:
     """A call failed: the breaker opens at the limit, and on each failure while half open.
 
-    A failure while it is open belongs to an earlier call and does not keep it open longer.
+    A failure while it is open belongs to an earlier call and does not prolong that.  Unless *may_open*, it only counts.
     """
-    failures = breaker.failures + 1
-    now = state(breaker, limits, tick)
-    if now is BreakerState.OPEN or (now is BreakerState.CLOSED and failures < limits.failures_max):
-        return msgspec.structs.replace(breaker, failures=failures, error=error)
-    return Breaker(failures=failures, opened=tick, error=error)
+    breaker = changed(breaker, failures=breaker.failures + 1, error=error)
+    is_trial = breaker.state is BreakerState.HALF_OPEN
+    is_over = breaker.state is BreakerState.CLOSED and breaker.failures >= limits.failures_max and may_open
+    if is_trial or is_over:
+        return changed(breaker, state=BreakerState.OPEN, tries=0, opened=breaker.opened + 1)
+    return breaker
 
 
-def undecided(breaker: Breaker) -> Breaker:
+def undecided(breaker: _B) -> _B:
     """A call that was let through ended without an outcome: another may take its place."""
-    return msgspec.structs.replace(breaker, tries=max(breaker.tries - 1, 0))
+    return changed(breaker, tries=max(breaker.tries - 1, 0))
 
 
-def seconds_left(breaker: Breaker, limits: BreakerLimits, tick: float) -> float:
-    """How long it stays open; 0 if it is not."""
-    if breaker.opened is None:
-        return 0.0
-    return max(breaker.opened + limits.reset_seconds - tick, 0.0)
+def rested(breaker: _B) -> _B:
+    """The breaker after it was open for its time: the next call tests whether it may close."""
+    return changed(breaker, state=BreakerState.HALF_OPEN, tries=0) if breaker.state is BreakerState.OPEN else breaker

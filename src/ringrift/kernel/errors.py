@@ -186,10 +186,6 @@ class JobFailed(WorkError):
 class ChildDied(WorkError):
     """The worker process ended, hung or was killed before it reported a result."""
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
-
 
 class InputError(RingriftError):
     """Input from outside was refused; nothing changed."""

@@ -5,10 +5,7 @@ from types import ModuleType
 
 from ringrift.kernel.errors import MissingExtra
 
-EXTRAS: dict[str, tuple[str, ...]] = {
-    "train": ("numpy", "torch", "numba", "safetensors"),
-    "otel": ("opentelemetry.sdk",),
-}
+EXTRAS = {"train": ("numpy", "torch", "numba", "safetensors"), "otel": ("opentelemetry.sdk",)}
 
 
 def require_module(module: str, extra: str) -> ModuleType:

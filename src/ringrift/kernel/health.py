@@ -1,11 +1,11 @@
 """Health: one result type for every part and for the whole; unknown is not healthy."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from enum import IntEnum
 
 from ringrift.kernel.value import Value
 
-_REASONS_MAX = 8  # reasons that the health of a whole repeats
+_REASONS_MAX = 8  # reasons that a probe repeats
 
 
 class Status(IntEnum):
@@ -29,7 +29,8 @@ class Health(Value, omit_defaults=True):
     status: Status
     reason: str = ""
     since: float | None = None  # wall time from which on it has been like this; None if not recorded
-    mean: float | None = None  # of a whole: the mean points of its parts
+    mean: float | None = None  # of a part with members: their mean points
+    remedy: str = ""  # what a person can do about it
 
     @property
     def points(self) -> float:
@@ -54,47 +55,20 @@ def worst(parts: Iterable[Health]) -> Status:
     return min((part.status for part in parts), default=Status.UNKNOWN)
 
 
-def _score(parts: Iterable[Health]) -> float:
-    """Mean points of *parts*; 0 if there are none."""
-    points = [part.points for part in parts]
-    return sum(points) / len(points) if points else 0.0
-
-
-def whole(name: str, parts: Sequence[Health]) -> Health:
-    """The health of *name*, which is made of *parts*: as its worst one, with the reasons of all that are not healthy.
-
-    It has been like this since the first of its worst parts became so.
-    """
-    if not parts:
-        return Health(part=name, status=Status.UNKNOWN, reason="nothing reports its health", mean=0.0)
-    status = worst(parts)
-    unwell = sorted((part for part in parts if part.status is not Status.HEALTHY), key=lambda part: part.status)
-    reasons = [_reason(part) for part in unwell[:_REASONS_MAX]]
-    if len(unwell) > _REASONS_MAX:
-        reasons.append(f"and {len(unwell) - _REASONS_MAX} more")
-    since = min((part.since for part in parts if part.status is status and part.since is not None), default=None)
-    return Health(part=name, status=status, reason="; ".join(reasons), since=since, mean=_score(parts))
-
-
 def liveness(parts: Iterable[Health], critical: Collection[str]) -> ProbeResult:
-    """Whether the process should go on: false when a *critical* part is unhealthy or reports nothing.
-
-    A part that has only just started is unknown, which is no reason to end the process.
-    """
-    return _probe(parts, critical, lambda status: status is not Status.UNHEALTHY)
+    """Whether the process should go on: false when a *critical* part is unhealthy or reports nothing."""
+    # A part that has only just started is unknown, which is no reason to end the process.
+    return _probe(parts, critical, Status.UNKNOWN)
 
 
 def readiness(parts: Iterable[Health], critical: Collection[str]) -> ProbeResult:
     """Whether the process can accept work: false unless every *critical* part is healthy or at least degraded."""
-    return _probe(parts, critical, lambda status: status >= Status.DEGRADED)
+    return _probe(parts, critical, Status.DEGRADED)
 
 
-def _probe(parts: Iterable[Health], critical: Collection[str], is_good: Callable[[Status], bool]) -> ProbeResult:
+def _probe(parts: Iterable[Health], critical: Collection[str], required: Status) -> ProbeResult:
     reporting = {part.part: part for part in parts if part.part in critical}
-    reasons = [_reason(part) for part in reporting.values() if not is_good(part.status)]
+    bad = [part for part in reporting.values() if part.status < required]
+    reasons = [f"{part.part}: {part.reason or part.status.name.lower()}" for part in bad]
     reasons += [f"{name}: reports nothing" for name in sorted(set(critical) - set(reporting))]
     return ProbeResult(ok=not reasons, reasons=tuple(reasons[:_REASONS_MAX]))
-
-
-def _reason(part: Health) -> str:
-    return f"{part.part}: {part.reason or part.status.name.lower()}"

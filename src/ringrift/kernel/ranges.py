@@ -15,10 +15,7 @@ class Range(NamedTuple):
 
 
 class Branch(Value, forbid_unknown_fields=True):
-    """Base of the branches of settings.
-
-    Raises SettingsError naming the key, the value and the range of the first field outside its range.
-    """
+    """Base of the branches of settings: a field outside its range raises SettingsError naming key, value and range."""
 
     branch: ClassVar[str] = ""  # its place in the tree; a branch that stands at several places has none
 

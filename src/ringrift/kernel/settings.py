@@ -16,10 +16,8 @@ from ringrift.kernel.ids import check_id
 from ringrift.kernel.ranges import Branch, Range
 from ringrift.kernel.value import Value
 
-LEAD_MAX = 9
-"""Less than the distance between the priorities of two stages of a line."""
-ALWAYS_ENABLED = "rescue"
-"""The daemon that expires leases."""
+LEAD_MAX = 9  #: Less than the distance between the priorities of two stages of a line.
+ALWAYS_ENABLED = "rescue"  #: The daemon that expires leases.
 PROFILES = ("coordinator", "training_node", "ephemeral", "selfplay", "minimal", "full")
 
 
@@ -29,8 +27,7 @@ class NodeSettings(Value, forbid_unknown_fields=True):
     id: str = "local"
     profile: str = "full"
     ephemeral: bool = False
-    disabled_daemons: tuple[str, ...] = ()
-    """Daemons that do not start on this node; lease expiry (``rescue``) cannot be among them."""
+    disabled_daemons: tuple[str, ...] = ()  #: Daemons that do not start here; lease expiry (``rescue``) cannot be one.
 
     def __post_init__(self) -> None:
         try:
@@ -50,12 +47,9 @@ class StoreSettings(Branch):
     branch = "store"
     path: str = "data/coordination/coordinator.db"
     tx_seconds_max: Annotated[float, Range(0.05, 60)] = 1.0
-    waiting_max: Annotated[int, Range(1, 1_000_000)] = 10_000
-    """Transactions that may wait for their turn; one more gets Backpressure."""
-    log_events_max: Annotated[int, Range(100, 1e9)] = 200_000
-    """Events stored in the log beyond those that durable readers still need."""
-    detail_events_max: Annotated[int, Range(100, 1e9)] = 20_000
-    """Events after which those of detail are dropped from the log."""
+    waiting_max: Annotated[int, Range(1, 1_000_000)] = 10_000  #: Transactions that may wait; one more: Backpressure.
+    log_events_max: Annotated[int, Range(100, 1e9)] = 200_000  #: Events stored beyond those that durable readers need.
+    detail_events_max: Annotated[int, Range(100, 1e9)] = 20_000  #: Events after which those of detail are dropped.
 
 
 class BlobSettings(Value, forbid_unknown_fields=True):
@@ -78,8 +72,7 @@ class BusSettings(Branch):
     lapse_watch_seconds: Annotated[float, Range(1, 30 * 86_400)] = 3600.0
     """How long the reader must have been observed to stall: a wall clock that jumps makes no reader lapse."""
     handler_seconds_max: Annotated[float, Range(0.05, 86_400)] = 600.0  #: How long a handler may take for one event.
-    queue_max: Annotated[int, Range(1, 1e7)] = 10_000
-    """Events that may wait for one live subscriber; one that is further behind catches up from the log."""
+    queue_max: Annotated[int, Range(1, 1e7)] = 10_000  #: Events that wait for one live subscriber; more: from the log.
     threads_max: Annotated[int, Range(1, 1024)] = 8  #: Synchronous handlers that may run at once.
 
 
@@ -89,15 +82,35 @@ class ClusterSettings(Branch):
     branch = "cluster"
     beat_seconds: Annotated[float, Range(0.05, 600)] = 5.0
     elect_seconds: Annotated[float, Range(0.05, 200)] = 3.0
-    role_seconds: Annotated[float, Range(0.15, 600)] = 15.0
-    """How long a role stays with a holder that does not renew it; at least three times elect_seconds."""
-    watch_seconds: Annotated[float, Range(0.05, 3600)] = 5.0
-    """Seconds between checks for overdue lines, silent nodes and stalled readers."""
+    role_seconds: Annotated[float, Range(0.15, 600)] = 15.0  #: Until an unrenewed role ends; at least 3 elect_seconds.
+    watch_seconds: Annotated[float, Range(0.05, 3600)] = 5.0  #: Between checks for lines, nodes and readers that stall.
+    heal: str = "act"  #: About failing daemons, nodes, jobs: act takes the steps, advise only says which, off nothing.
+    heal_seconds: Annotated[float, Range(0.05, 3600)] = 10.0
+    heal_rest_seconds: Annotated[float, Range(0.05, 86_400)] = 300.0
+    """How long a step gets to help, and a subject to be well again, before the next step or the end."""
+    heal_pause_seconds: Annotated[float, Range(0.05, 86_400)] = 60.0
+    """How long the score must stay below 0.4 before the loop is paused; from 0.6 on for twice that it resumes."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.heal not in ("act", "advise", "off"):
+            raise SettingsError("cluster.heal", self.heal, "must be act, advise or off")
         # A holder relies on its role for two thirds of this time, so it must renew well within that.
         require_range("cluster.role_seconds", self.role_seconds, 3 * self.elect_seconds, 600)
+
+
+class BreakerSettings(Branch):
+    """After how many failures in a row no more jobs are given out, and for how long.
+
+    The tries of one job count once, unless its worker does not even start.  The breaker of a stage or a workload needs
+    failures of two nodes, or of the only one.
+    """
+
+    branch = "work.breakers"
+    node_failures_max: Annotated[int, Range(1, 64)] = 8
+    stage_failures_max: Annotated[int, Range(1, 64)] = 10
+    workload_failures_max: Annotated[int, Range(1, 64)] = 10  #: Workers that died or did not start.
+    reset_seconds: Annotated[float, Range(0.05, 30 * 86_400)] = 60.0  #: Then one job decides.
 
 
 class WorkSettings(Branch):
@@ -105,33 +118,36 @@ class WorkSettings(Branch):
 
     branch = "work"
     slots: Annotated[int, Range(1, 1024)] = 2
-    lease_seconds: Annotated[float, Range(0.2, 3600)] = 30.0
+    lease_seconds: Annotated[float, Range(0.2, 3600)] = 30.0  #: How long a lease lasts at least without a renewal.
+    lease_seconds_max: Annotated[float, Range(0.2, 3600)] = 600.0
+    """And at most, where jobs of the same kind and variant report progress seldom; not below lease_seconds."""
     rescue_seconds: Annotated[float, Range(0.05, 600)] = 2.0
     measure_queues_seconds: Annotated[float, Range(0.05, 600)] = 10.0
+    drain_window_seconds: Annotated[float, Range(1, 86_400)] = 600.0  #: How far back a queue's draining is measured.
+    drain_patience: Annotated[float, Range(1e-4, 1e4)] = 1.0
+    """Multiplies the seconds that a queue may take to drain before it slows down and stops what fills it."""
     deadline_seconds: Annotated[float, Range(0.5, 7 * 86_400)] = 3600.0
     grace_seconds: Annotated[float, Range(0, 3600)] = 60.0  #: From SIGTERM to SIGKILL.
     jobs_per_child: Annotated[int, Range(1, 1e9)] = 500
     child_growth_bytes_max: Annotated[int, Range(1, 1e15)] = 512 * 1024 * 1024
     retry: Backoff = Backoff(first_seconds=1.0, seconds_max=60.0, tries=4)
+    breakers: BreakerSettings = BreakerSettings()
     workload: str = "fake"
     params: dict[str, str | int | float | bool] = {}
     executables: dict[str, list[str]] = {}
 
 
 class Gate(Branch):
-    """Bounds of the sequential test that promotes: H0 = *elo_0*, H1 = *elo_1*, in Elo of the candidate.
-
-    *alpha* is the chance that H0 passes, *beta* the chance that H1 does not; undecided at *blocks_max* does not pass.
-    """
+    """Bounds of the sequential test that promotes: H0 = *elo_0*, H1 = *elo_1*, in Elo of the candidate."""
 
     branch = "policy.gate"
     elo_0: Annotated[float, Range(-1000, 1000)] = 0.0
     elo_1: Annotated[float, Range(-1000, 1000)] = 35.0
-    alpha: Annotated[float, Range(1e-6, 0.5)] = 0.05
-    beta: Annotated[float, Range(1e-6, 0.5)] = 0.05
+    alpha: Annotated[float, Range(1e-6, 0.5)] = 0.05  #: The chance that H0 passes.
+    beta: Annotated[float, Range(1e-6, 0.5)] = 0.05  #: The chance that H1 does not.
     blocks_min: Annotated[int, Range(2, 10_000)] = 16
     blocks_max: Annotated[int, Range(2, 100_000)] = 1000
-    """Four times the blocks that two players need on average: of true candidates 1 in 200 is undecided there."""
+    """Undecided there does not pass: 1 in 200 true candidates, as it is four times what two players need on average."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -154,10 +170,8 @@ class Budget(Branch):
     """How many of a run's promotions may be false: the error budget over all its candidate tests."""
 
     branch = "policy.budget"
-    share: Annotated[float, Range(1e-4, 0.5)] = 0.10
-    """The expected share of promotions whose candidate is no stronger."""
-    start: Annotated[float, Range(0.01, 1)] = 0.5
-    """The part of the share that is available before the first promotion."""
+    share: Annotated[float, Range(1e-4, 0.5)] = 0.10  #: Expected share of promotions whose candidate is no stronger.
+    start: Annotated[float, Range(0.01, 1)] = 0.5  #: Part of the share that is available before the first promotion.
 
 
 _StageSeconds = Annotated[float, Range(1, 365 * 86_400)]
@@ -188,10 +202,12 @@ class Policy(Branch):
     variants: tuple[str, ...] = ("square8_2p", "hex8_2p", "hex8_3p")
     auto: bool = True  #: Whether one stage starts the next; otherwise each waits for an operator.
     games_per_batch: Annotated[int, Range(1, 1e6)] = 100
+    batch_seconds: Annotated[float, Range(0, 86_400)] = 0.0
+    """Seconds that a batch should take: its games follow the measured speed, from a quarter of games_per_batch to four
+    times as many.  0 = always games_per_batch, so that the same seed plays the same batches."""
     games_per_export: Annotated[int, Range(1, 1e9)] = 400
     window_batches_max: Annotated[int, Range(1, 256)] = 64
-    play_jobs_open: Annotated[int, Range(1, 10_000)] = 4
-    """Play jobs that are ready or running for each variant; more would only play with an old model."""
+    play_jobs_open: Annotated[int, Range(1, 10_000)] = 4  #: Ready or running, by variant: more would play an old model.
     blocks_per_job: Annotated[int, Range(1, 256)] = 8  # their scores must fit into one event
     match_jobs_open: Annotated[int, Range(1, 1000)] = 4
     gate: Gate = Gate()
@@ -201,15 +217,11 @@ class Policy(Branch):
     """After every so many promotions the champion is tested against the one before them; 0 = never."""
     iterations_max: Annotated[int, Range(1, 1e9)] | None = None  #: Promotions after which a line rests; None = never.
     stages: StageLimits = StageLimits()
-    plateau_rejections: Annotated[int, Range(2, 10_000)] = 8
-    """Candidates rejected in a row after which a line is on a plateau."""
-    rate_seconds: Annotated[float, Range(0.05, 86_400)] = 5.0
-    """Seconds between checks for lines whose ratings are due to be computed again."""
-    ladder_seconds: Annotated[float, Range(0, 365 * 86_400)] = 3600.0
-    """Seconds between two rounds of matches that only make ratings more certain; 0 = none."""
-    ladder_blocks: Annotated[int, Range(1, 10_000)] = 64  #: Blocks of one such round.
-    lead: Annotated[int, Range(0, LEAD_MAX)] = 0
-    """Priority of the Export and Train jobs of a line over those of others; feedback sets it by urgency."""
+    plateau_rejections: Annotated[int, Range(2, 10_000)] = 8  #: Candidates rejected in a row that make a plateau.
+    rate_seconds: Annotated[float, Range(0.05, 86_400)] = 5.0  #: Between checks for lines whose ratings are due.
+    ladder_seconds: Annotated[float, Range(0, 365 * 86_400)] = 3600.0  #: Between two ladder rounds; 0 = none.
+    ladder_blocks: Annotated[int, Range(1, 10_000)] = 64  #: Of one round, which only makes ratings more certain.
+    lead: Annotated[int, Range(0, LEAD_MAX)] = 0  #: Priority of Export and Train over other lines'; feedback sets it.
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -224,6 +236,14 @@ class Replicas(Branch):
     branch = "replicas"
     copies_min: Annotated[int, Range(1, 100)] = 2
     every_seconds: Annotated[float, Range(0.05, 86_400)] = 30.0
+
+
+class ImportSettings(Branch):
+    """The folder in which a node looks for models from elsewhere."""
+
+    branch = "imports"
+    folder: str = ""  #: Model files here are imported once, verified and matched against the champion; "" = none.
+    every_seconds: Annotated[float, Range(0.05, 86_400)] = 10.0
 
 
 class SweepSettings(Branch):
@@ -241,14 +261,11 @@ class TraceSettings(Branch):
     branch = "trace"
     endpoint: str = ""  #: The OpenTelemetry collector they are sent to, e.g. http://127.0.0.1:4318.
     debug: bool = False  #: Write every span, event and delivery into the log.
-    queue_max: Annotated[int, Range(1, 1e7)] = 20_000
-    """Spans that may wait for the collector; further ones are dropped and counted."""
+    queue_max: Annotated[int, Range(1, 1e7)] = 20_000  #: Spans that may wait; further ones are dropped and counted.
     batch_max: Annotated[int, Range(1, 100_000)] = 512
     flush_seconds: Annotated[float, Range(0.01, 600)] = 1.0
-    send_seconds_max: Annotated[float, Range(0.05, 600)] = 10.0
-    """How long the collector may take for one batch, with all tries."""
-    stop_seconds_max: Annotated[float, Range(0, 600)] = 2.0
-    """How long a stopping node waits for its last spans to be sent."""
+    send_seconds_max: Annotated[float, Range(0.05, 600)] = 10.0  #: How long one batch may take, with all tries.
+    stop_seconds_max: Annotated[float, Range(0, 600)] = 2.0  #: How long a stopping node waits for its last spans.
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -267,6 +284,7 @@ class Settings(Value, forbid_unknown_fields=True):
     work: WorkSettings = WorkSettings()
     policy: Policy = Policy()
     replicas: Replicas = Replicas()
+    imports: ImportSettings = ImportSettings()
     sweep: SweepSettings = SweepSettings()
     trace: TraceSettings = TraceSettings()
 
@@ -289,10 +307,7 @@ class Settings(Value, forbid_unknown_fields=True):
         return cls.lan(home, node=node).overlaid({"cluster": cluster, "work.lease_seconds": 90.0})
 
     def overlaid(self, tree: Mapping[str, Any]) -> "Settings":
-        """These settings with the values of *tree* on top; keys may be dotted: ``{"work.slots": 4}``.
-
-        Raises UnknownName or SettingsError naming the key.
-        """
+        """These settings with *tree*, ``{"work.slots": 4}``, on top.  Raises UnknownName or SettingsError for a key."""
         settings: Settings = _overlay(self, _nested(tree), ())
         return settings
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ringrift.kernel.value import Value
 
 
-class Observation(Value):
+class Observation(Value, kw_only=False):
     """One observed thing: *counter* changes while it is alive, and may stand still for *seconds*."""
 
     name: str

@@ -6,15 +6,15 @@ import msgspec
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-class _ValueType(msgspec.StructMeta):
+class ValueType(msgspec.StructMeta):
     """Passes ``frozen`` and ``kw_only`` on to subclasses, which msgspec leaves to each class."""
 
-    def __new__(mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], **kw: Any) -> "_ValueType":
+    def __new__(mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], **kw: Any) -> "ValueType":
         return super().__new__(mcls, name, bases, ns, **{"frozen": True, "kw_only": True, **kw})
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Value(msgspec.Struct, metaclass=_ValueType):
+class Value(msgspec.Struct, metaclass=ValueType):
     """Base of every event, job, record and setting."""
 
 

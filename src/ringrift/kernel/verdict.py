@@ -5,7 +5,7 @@ import msgspec
 from ringrift.kernel.value import Value
 
 
-class Verdict(Value):
+class Verdict(Value, kw_only=False):
     """Whether a gate lets it go on: by which rule, on which value, against which limit, since and until when."""
 
     gate: str

@@ -13,14 +13,23 @@ from ringrift.kernel.value import changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline.line import Challenge, Line
 
-_PRIORITY = ORDINARY + 10
-"""Before self-play, behind the stages that a whole line waits for."""
+_PRIORITY = ORDINARY + 10  #: Before self-play, behind the stages that a whole line waits for.
 
 
 def belongs(event: BlocksPlayed, model: str, challenge: Challenge) -> bool:
     """Whether the blocks of *event* are of this very match: other openings are another match."""
     players = (event.candidate, event.champion) == (model, challenge.opponent)
     return players and event.seed in (0, challenge.seed)
+
+
+def open_tests(line: Line) -> list[tuple[str, Challenge, str]]:
+    """The tests of *line* that are under way: the model that is tested, the test, and its purpose."""
+    tests: list[tuple[str, Challenge, str]] = []
+    if line.candidate is not None and line.candidate.challenge is not None:
+        tests.append((line.candidate.model, line.candidate.challenge, Purpose.PROMOTION))
+    if line.review is not None and line.champion is not None:
+        tests.append((line.champion, line.review.challenge, Purpose.REVIEW))
+    return tests
 
 
 def with_blocks(challenge: Challenge, blocks: Iterable[Block], players: int) -> Challenge:
@@ -50,10 +59,8 @@ def judge_blocks(blocks: Collection[Block], challenge: Challenge, players: int) 
 def next_blocks(
     line: Line, model: str, challenge: Challenge, policy: Policy, purpose: str = Purpose.PROMOTION
 ) -> tuple[Challenge, tuple[Match, ...]]:
-    """The test and the jobs that keep enough of its blocks on their way, up to the cap.
-
-    All have one seed: the openings of one seed differ from each other, and the same twice would be no new evidence.
-    """
+    """The test and the jobs that keep enough of its blocks on their way, up to the cap."""
+    # All have one seed: the openings of one seed differ from each other, and the same twice would be no new evidence.
     first, size = challenge.dispatched, policy.blocks_per_job
     missing = max(len(challenge.blocks) + policy.match_jobs_open * size - first, 0)
     end = max(min(first + math.ceil(missing / size) * size, challenge.gate.blocks_max), first)
@@ -65,12 +72,8 @@ def replay_blocks(
     line: Line, model: str, test: Challenge, numbers: Iterable[int], policy: Policy, purpose: str = Purpose.PROMOTION
 ) -> tuple[Match, ...]:
     """The jobs that play the blocks *numbers* once more, with the same openings."""
-    blank = _match(line, model, test, purpose)
-    return tuple(
-        job
-        for first, count in results.runs(numbers)
-        for job in match_jobs(blank, first, first + count, policy.blocks_per_job)
-    )
+    blank, size, runs = _match(line, model, test, purpose), policy.blocks_per_job, results.runs(numbers)
+    return tuple(job for first, count in runs for job in match_jobs(blank, first, first + count, size))
 
 
 def _match(line: Line, model: str, test: Challenge, purpose: str) -> Match:

@@ -15,7 +15,7 @@ from ringrift.kernel.value import changed
 from ringrift.pipeline import challenge
 from ringrift.pipeline.line import Batch, Challenge, Line, Review, Stage
 from ringrift.pipeline.models import Change, State
-from ringrift.pipeline.moves import collect, copy_games, reject, review_jobs, start, test_jobs
+from ringrift.pipeline.moves import collect, copy_games, reject, review_jobs, start, test_jobs, with_batch
 from ringrift.pipeline.review import roll_back
 from ringrift.pipeline.step import Context, Promotion, Step, with_more
 
@@ -62,30 +62,22 @@ def _exclude_node(line: Line, node: str, policy: Policy) -> Step:
 def _discard_result(line: Line, event: _Result, policy: Policy) -> Step:
     """The line after a result that counts for nothing: its blocks are asked for again, its games given up."""
     if isinstance(event, selfplay.BatchFinished):
-        batch = Batch(blob=event.batch, games=event.games, node=event.node)
-        if any(other.blob == batch.blob for other in (*line.pending, *line.window)):
-            return Step(line=line)
-        counts = changed(line.counts, batches=line.counts.batches + 1, games=line.counts.games + batch.games)
-        return _give_up_batch(changed(line, pending=(*line.pending, batch), counts=counts), batch, _REASON)
+        after = with_batch(line, event)
+        return Step(line=line) if after is line else _give_up_batch(after, after.pending[-1], _REASON)
     numbers = [block.number for block in event.blocks]
-    candidate, review, champion = line.candidate, line.review, line.champion
-    jobs: tuple[Match, ...] = ()
-    if candidate is not None and candidate.challenge and challenge.belongs(event, candidate.model, candidate.challenge):
-        jobs = challenge.replay_blocks(line, candidate.model, candidate.challenge, numbers, policy)
-    elif review is not None and champion is not None and challenge.belongs(event, champion, review.challenge):
-        jobs = challenge.replay_blocks(line, champion, review.challenge, numbers, policy, Purpose.REVIEW)
-    return Step(line=line, jobs=jobs)
+    for model, test, purpose in challenge.open_tests(line):
+        if challenge.belongs(event, model, test):
+            return Step(line=line, jobs=challenge.replay_blocks(line, model, test, numbers, policy, purpose))
+    return Step(line=line)
 
 
 def _review_promotion(step: Step, promotion: Promotion | None, node: str, policy: Policy) -> Step:
-    """*step* with the champion under review, if *promotion*, which made it champion, rests on blocks of *node*.
-
-    The blocks that are left stand, the others are played again: in the end the same gate decides as it would have.
-    """
+    """*step* with the champion under review, if *promotion*, which made it champion, rests on blocks of *node*."""
+    # The blocks that are left stand, the others are played again: in the end the same gate decides as it would have.
     line = step.line
     if promotion is None or line.champion is None:
         return step
-    decision, blocks = promotion.decision, promotion.blocks
+    decision, blocks = promotion
     numbers = [block.number for block in blocks if block.node == node]
     if not numbers or decision.gate is None or decision.previous != line.previous or decision.previous is None:
         return step
@@ -103,31 +95,36 @@ def blocks_without(blocks: Sequence[Block], node: str) -> tuple[Block, ...]:
     return tuple(changed(block, number=number) for number, block in enumerate(rest))
 
 
-_COPY_ROUNDS_MAX = 50
-"""Rounds of tries to copy a batch whose holder does not answer: about an hour, then it is given up."""
+_CHAMPION_KINDS = ("play", "match", "train")  #: Kinds of jobs that need the champion.
+_COPY_ROUNDS_MAX = 50  #: Rounds of tries to copy a batch of a node that does not answer: about an hour.
 
 
-def handle_failure(line: Line, event: work.Buried, policy: Policy, at: float) -> Step:
+def handle_failure(line: Line, event: work.Buried, context: Context) -> Step:
     """A job of the line will not be done.  The line goes on without it, and publishes what it gave up."""
-    blob = event.blob
+    # While a brake is set, a line whose champion is lost keeps it: the next job that needs the champion fails again.
+    policy, at, brake = context.policy, context.at, context.brake
+    is_champion_lost = event.kind in _CHAMPION_KINDS and event.blob == line.champion is not None
+    if is_champion_lost and brake.allowed:
+        return _lose_champion(line, event.error, policy, at)
+    step = _go_on_without(line, event, policy, at)
+    return with_more(step, verdicts=(brake,)) if is_champion_lost else step
+
+
+def _go_on_without(line: Line, event: work.Buried, policy: Policy, at: float) -> Step:
     batch = next((batch for batch in line.pending if copy_games(line, batch.blob).key == event.key), None)
     is_awaited = event.key == line.awaited_job
     match event.kind, line.stage:
         case "sync", _ if batch is not None:
             return _copy_again(line, batch, event)
-        case (("play" | "match" | "train"), _) if blob is not None and blob == line.champion:
-            return _lose_champion(line, event.error, policy, at)
         case (("sync" | "verify" | "match"), (Stage.VERIFYING | Stage.EVALUATING)) if _is_vital(line, event):
             if line.champion is None:
                 return start(line, policy, at)
             return reject(line, f"{event.kind} failed: {event.error}", None, policy, at)
         case "export", Stage.EXPORTING if is_awaited:
-            return _export_again(line, blob, event.error, policy, at)
-        case "train", Stage.TRAINING if is_awaited:
-            return collect(line, policy, at)
+            return _export_again(line, event.blob, event.error, policy, at)
         case "train", Stage.STARTING if is_awaited:
             return start(line, policy, at)
-        case "distribute", Stage.DISTRIBUTING if is_awaited:
+        case ("train", Stage.TRAINING) | ("distribute", Stage.DISTRIBUTING) if is_awaited:
             return collect(line, policy, at)  # nodes that lack the champion fetch it when they need it
     return Step(line=line)
 
@@ -139,14 +136,14 @@ def drop_batches(line: Line, blobs: tuple[str | None, ...], reason: str) -> tupl
     fewer = changed(counts, stored=counts.stored - lost, games_kept=counts.games_kept - games)
     counts = changed(fewer, lost=counts.lost + lost, games_lost=counts.games_lost + games)
     line = changed(line, window=tuple(batch for batch in line.window if batch not in bad), counts=counts)
-    return line, tuple(data.Lost(variant=line.variant, blob=batch.blob, reason=reason) for batch in bad)
+    return line, tuple(data.Lost(variant=line.variant, blob=batch.blob, reason=reason, kind="games") for batch in bad)
 
 
 def _give_up_batch(line: Line, batch: Batch, reason: str) -> Step:
     """The line without *batch*, which waited for its copies."""
     counts = changed(line.counts, lost=line.counts.lost + 1, games_lost=line.counts.games_lost + batch.games)
     line = changed(line, pending=tuple(other for other in line.pending if other is not batch), counts=counts)
-    return Step(line=line, events=(data.Lost(variant=line.variant, blob=batch.blob, reason=reason),))
+    return Step(line=line, events=(data.Lost(variant=line.variant, blob=batch.blob, reason=reason, kind="games"),))
 
 
 def _is_vital(line: Line, event: work.Buried) -> bool:
@@ -181,13 +178,12 @@ def _export_again(line: Line, blob: str | None, reason: str, policy: Policy, at:
 def _lose_champion(line: Line, reason: str, policy: Policy, at: float) -> Step:
     """No copy of the champion is left anywhere: roll back to the one before it, or begin again with generation 0."""
     assert line.champion is not None
-    lost = data.Lost(variant=line.variant, blob=line.champion, reason=reason)
+    lost = data.Lost(variant=line.variant, blob=line.champion, reason=reason, kind="model")
     if line.previous is not None:
         step = roll_back(line, line.previous, f"no copy of the champion is left: {reason}", at, state=State.LOST)
         return with_more(step, events=(lost,))
-    changes, cancel = [Change(model=line.champion, generation=line.generation, state=State.LOST)], review_jobs(line)
+    changes: tuple[Change, ...] = (Change(line.champion, line.generation, State.LOST),)
     if line.candidate is not None:
-        candidate = line.candidate
-        cancel += test_jobs(line)
-        changes.append(Change(model=candidate.model, generation=candidate.generation, state=State.REJECTED))
-    return with_more(start(line, policy, at), events=(lost,), models=tuple(changes), cancel=cancel)
+        changes += (Change(line.candidate.model, line.candidate.generation, State.REJECTED),)
+    cancel = (*review_jobs(line), *test_jobs(line))
+    return with_more(start(line, policy, at), events=(lost,), models=changes, cancel=cancel)

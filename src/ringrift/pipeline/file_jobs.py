@@ -1,12 +1,14 @@
 """File jobs: a node does Sync and Distribute itself, and records the files that its workers make."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.events import data, model
 from ringrift.jobs import Distribute, Job, Sync
 from ringrift.kernel.errors import JobFailed, NodeAway, NoRoom, TransferError
 from ringrift.kernel.settings import Settings
+from ringrift.kernel.value import changed
 from ringrift.pipeline import lineage
 from ringrift.sync import ledger
 from ringrift.sync.plan import Place, targets
@@ -50,30 +52,29 @@ class FileJobs:
             reached.append(self._node.id)
         _require_durable(job, reached, places, self._replicas.copies_min)
         nodes = tuple(sorted(reached))
-        event = data.Synced(variant=job.variant, blob=job.blob, kind=job.kind_of, nodes=nodes, games=job.played)
-        return JobOutcome(events=(event,))
+        shared: dict[str, Any] = {"variant": job.variant, "blob": job.blob, "games": job.played, "repair": job.repair}
+        return JobOutcome(events=(data.Synced(kind=job.kind_of, nodes=nodes, **shared),))
 
     async def _distribute(self, job: Distribute, moved: Callable[[], None]) -> JobOutcome:
         await self._transfer.fetch([job.model], moved)
-        reached = []
+        reached, missed = [], []
         for node in await self._roster.present():
             if node.profile not in PLAYS:
                 continue
             try:
                 await self._transfer.copy(job.model, node.id, moved, source=self._node.id)
             except TransferError:
-                continue  # a node that is gone; if it comes back, it fetches the model when it needs it
-            reached.append(node.id)
+                missed.append(node.id)  # a node that is gone; if it comes back, it fetches the model when it needs it
+            else:
+                reached.append(node.id)
         event = model.Distributed(variant=job.variant, model=job.model, nodes=tuple(sorted(reached)))
-        return JobOutcome(events=(event,))
+        return JobOutcome(events=(changed(event, missed=tuple(sorted(missed))),))
 
     def conclude(self, job: Job, result: JobResult) -> JobOutcome:
         """The events, records and links of *job*, which a worker ended with *result*."""
         outputs, node = [output.blob for output in result.outputs], self._node.id
-        events, origins = (
-            job.to_events(result, node, self._node.ephemeral),
-            lineage.origins(job, result, node, self._work),
-        )
+        events = job.to_events(result, node, self._node.ephemeral)
+        origins = lineage.origins(job, result, node, self._work)
         records = tuple(ledger.holding(blob, node) for blob in outputs)
         # A file of our own format is imported as it is: then it is its own model, and no parent of itself.
         links = tuple((b, parent) for b in outputs for parent in job.blobs if parent not in (*result.refused, b))

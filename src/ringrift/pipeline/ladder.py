@@ -15,12 +15,10 @@ from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline.line import Line, needed_models
 from ringrift.pipeline.ratings import LineRatings, is_baseline, strength
 from ringrift.store.records import Records
-from ringrift.work.limits import READY_SOFT, pressure
+from ringrift.work.pressure import LOW, QueuePressure, require_room
 
-_PRIORITY = ORDINARY - 20
-"""Behind everything that a line or an operator waits for, self-play too."""
-_UNCERTAIN_ELO = 20.0
-"""Half the width of the champion's bounds above which matches for nothing but ratings are worth their time."""
+_PRIORITY = ORDINARY - 20  #: Behind everything that a line or an operator waits for, self-play too.
+_UNCERTAIN_ELO = 20.0  #: Half the width of the champion's bounds above which matches for ratings alone pay.
 _PAIRS_PER_ROUND = 4
 
 
@@ -29,20 +27,20 @@ class Ladder(Value):
 
     variant: str
     round: int = 0
-    time: float = 0.0
-    """When the last one was asked for, or the line was first looked at."""
+    time: float = 0.0  #: When the last one was asked for, or the line was first looked at.
 
 
 LADDERS = Records("ladder", Ladder, id="variant")
 
 
 def may_climb(
-    line: Line, ratings: LineRatings, ladder: Ladder, policy: Policy, *, ready: int, live: int, at: float
+    line: Line, ratings: LineRatings, ladder: Ladder, policy: Policy, *, pressure: QueuePressure, live: int, at: float
 ) -> Verdict:
     """Whether to ask for another round of *line*: it is due, the ratings are uncertain, and no other job is delayed.
 
-    *ready* jobs wait in the queue, and *live* ones are left of an earlier round.
+    These matches are the first to wait, at any level of *pressure*.  *live* jobs are left of an earlier round.
     """
+    room = require_room("ladder", pressure, LOW, at)
     rating = strength(ratings, line.champion or "")
     half = _UNCERTAIN_ELO if rating is None else (rating.upper - rating.lower) / 2.0
     waited = max(at - ladder.time, 0.0)
@@ -50,7 +48,7 @@ def may_climb(
         (bool(policy.ladder_seconds), "a schedule: policy.ladder_seconds", policy.ladder_seconds, 1.0),
         (bool(_pairs(line, ratings)), "pairs that ratings would learn from", len(ratings.summary.pairs), 1.0),
         (not live, "jobs of an earlier round", live, 0.0),
-        (pressure(ready) == "none", "jobs that wait in the queue", ready, READY_SOFT),
+        (room.allowed, room.rule, room.value, room.limit),
         (half >= _UNCERTAIN_ELO, "Elo that the champion's rating may be off by", half, _UNCERTAIN_ELO),
         (waited >= policy.ladder_seconds, "seconds since the last round", waited, policy.ladder_seconds),
     )

@@ -6,16 +6,16 @@ from enum import StrEnum
 from ringrift.events.evaluation import Block
 from ringrift.events.model import Evidence
 from ringrift.jobs import ORDINARY, Distribute, Export, Match, Play, Sync, Train, Verify
+from ringrift.kernel.errors import UnknownName
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.settings import Gate, Policy, StageLimits
 from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
+from ringrift.store.ports import Reads
 from ringrift.store.records import Records
 
-ManualJob = Sync | Export | Train | Verify | Match | Distribute
-"""A job that a line may hold until its stage is requested."""
-ANCESTORS_MAX = 8
-"""Earlier champions that a line can go back to, and whose files are kept for it."""
+ManualJob = Sync | Export | Train | Verify | Match | Distribute  #: What may wait for a request, or room in a queue.
+ANCESTORS_MAX = 8  #: Earlier champions that a line can go back to, and whose files are kept for it.
 
 
 class Stage(StrEnum):
@@ -39,21 +39,17 @@ class Batch(Value):
 
     blob: str
     games: int
-    rounds: int = 0
-    """How often its copy has been given up and tried again."""
-    node: str = ""
-    """The node that played it."""
+    rounds: int = 0  #: How often its copy has been given up and tried again.
+    node: str = ""  #: The node that played it.
 
 
 class Challenge(Value):
     """A sequential test between two models: its gate, the blocks that were dispatched and their results."""
 
     opponent: str
-    gate: Gate
-    """With the alpha that the error budget gave it when it began."""
+    gate: Gate  #: With the alpha that the error budget gave it when it began.
     seed: int
-    dispatched: int = 0
-    """Blocks dispatched so far."""
+    dispatched: int = 0  #: Blocks dispatched so far.
     blocks: tuple[Block, ...] = ()
 
 
@@ -64,8 +60,7 @@ class Candidate(Value):
     generation: int
     copied: bool = False
     verified: bool = False
-    challenge: Challenge | None = None
-    """Its match against the champion, once it has begun."""
+    challenge: Challenge | None = None  #: Its match against the champion, once it has begun.
 
 
 class Review(Value):
@@ -75,7 +70,7 @@ class Review(Value):
     challenge: Challenge
 
 
-class Ancestor(Value):
+class Ancestor(Value, kw_only=False):
     """An earlier champion."""
 
     model: str
@@ -101,29 +96,20 @@ class Line(Value):
     players: int
     stage: Stage = Stage.STARTING
     since: float = 0.0
-    iteration: int = 0
-    """Promotions on evidence so far."""
+    iteration: int = 0  #: Promotions on evidence so far.
     champion: str | None = None
     generation: int = -1
-    ancestors: tuple[Ancestor, ...] = ()
-    """Earlier champions, the last one last."""
+    ancestors: tuple[Ancestor, ...] = ()  #: Earlier champions, the last one last.
     review: Review | None = None
-    plays: int = 0
-    """Play jobs enqueued so far: each gets a seed of its own."""
-    tries: int = 0
-    """Export, Train and Match rounds so far, likewise."""
-    fresh: int = 0
-    """Games kept since the last export."""
-    pending: tuple[Batch, ...] = ()
-    """Finished, but not yet copied."""
-    window: tuple[Batch, ...] = ()
-    """Copied; the newest ones are what is exported."""
-    awaited_job: str | None = None
-    """Key of the one job that the stage waits for: the result of an earlier one is out of turn."""
+    plays: int = 0  #: Play jobs enqueued so far: each gets a seed of its own.
+    tries: int = 0  #: Export, Train and Match rounds so far, likewise.
+    fresh: int = 0  #: Games kept since the last export.
+    pending: tuple[Batch, ...] = ()  #: Finished, but not yet copied.
+    window: tuple[Batch, ...] = ()  #: Copied; the newest ones are what is exported.
+    awaited_job: str | None = None  #: Key of the one job that the stage waits for: an earlier result is out of turn.
     samples: str | None = None
     candidate: Candidate | None = None
-    manual_jobs: tuple[ManualJob, ...] = ()
-    """Jobs that wait until an operator requests their stage, while auto-trigger is off."""
+    manual_jobs: tuple[ManualJob, ...] = ()  #: Jobs that wait for room in their queue, or for an operator's request.
     counts: _BatchCounts = _BatchCounts()
 
     @property
@@ -140,6 +126,14 @@ class Line(Value):
 LINES = Records("line", Line, id="variant", limit=1000)
 
 
+async def require_line(view: Reads, variant: str) -> Line:
+    """The line of *variant*.  Raises UnknownName."""
+    line = await LINES.get(view, variant)
+    if line is None:
+        raise UnknownName("variant", variant, await LINES.scan(view))
+    return line
+
+
 class Decision(Value):
     """Why a model was promoted, rejected or rolled back.  Kept for ever."""
 
@@ -151,19 +145,14 @@ class Decision(Value):
     time: float
     previous: str | None = None
     evidence: Evidence | None = None
-    kind: str = "promotion"
-    """Or *rollback*: then *model* is the one that the line went back to, and *previous* the one that had to go."""
-    gate: Gate | None = None
-    """The gate that judged the evidence."""
-    seed: int = 0
-    """Seed of the openings of its match."""
-    id: str = ""
-    """Also that of its :data:`EVIDENCE`."""
+    kind: str = "promotion"  #: Or *rollback*: then the line went back to *model*, and *previous* had to go.
+    gate: Gate | None = None  #: The gate that judged the evidence.
+    seed: int = 0  #: Seed of the openings of its match.
+    id: str = ""  #: Also that of its :data:`EVIDENCE`.
 
 
 DECISIONS = Records("decision", Decision, id="id", index=("variant",), order=("time",), limit=100_000)
-EVIDENCE = Records[tuple[str, ...]]("evidence", tuple[str, ...])
-"""By the id of a decision: the ids of the blocks that it rests on."""
+EVIDENCE = Records[tuple[str, ...]]("evidence", tuple[str, ...])  #: By decision: ids of the blocks that it rests on.
 
 
 def gains(decisions: Iterable[Decision], players: int) -> list[tuple[float, int, int]]:
@@ -189,12 +178,10 @@ def check(line: Line) -> None:
     assert len(set(blobs)) == len(blobs), "a batch counts once"
     assert (line.champion is None) == (line.generation < 0)
     assert (line.stage in (Stage.VERIFYING, Stage.EVALUATING)) == (line.candidate is not None)
-    if line.stage not in (Stage.STARTING, Stage.VERIFYING):
-        assert line.champion is not None
+    assert line.champion is not None or (line.stage in (Stage.STARTING, Stage.VERIFYING) and line.review is None)
     assert len(line.ancestors) <= ANCESTORS_MAX
     assert len({job.key for job in line.manual_jobs}) == len(line.manual_jobs), "a job is held once"
     if line.review is not None:
-        assert line.champion is not None
         _check_blocks(line.review.challenge)
     if line.candidate is not None and line.candidate.challenge is not None:
         assert line.stage is Stage.EVALUATING
@@ -210,9 +197,9 @@ def _check_blocks(challenge: Challenge) -> None:
 
 def needed_models(line: Line) -> set[str]:
     """Models that the line still needs copies of."""
-    models = [line.champion, *(ancestor.model for ancestor in line.ancestors)]
-    models.append(line.candidate.model if line.candidate else None)
-    models.append(line.review.challenge.opponent if line.review else None)
+    candidate = line.candidate.model if line.candidate else None
+    opponent = line.review.challenge.opponent if line.review else None
+    models = (line.champion, candidate, opponent, *(ancestor.model for ancestor in line.ancestors))
     return {model for model in models if model is not None}
 
 
@@ -231,8 +218,7 @@ class _Stay(Value):
     since: float
 
 
-STAYS = Records("overdue", _Stay)
-"""By variant: the last stay whose delay was published."""
+STAYS = Records("overdue", _Stay)  #: By variant: the last stay whose delay was published.
 
 
 def stay(line: Line) -> _Stay:
@@ -241,33 +227,27 @@ def stay(line: Line) -> _Stay:
 
 
 def overdue(line: Line, now: float, limits: StageLimits) -> Verdict | None:
-    """The verdict on a stay that takes too long.
-
-    It reads the wall clock, which may jump: a false alarm costs an operator a look, and nothing else depends on it.
-    """
-    limit = limits.of(line.stage)
-    seconds = now - line.since
+    """The verdict on a stay that takes too long."""
+    # The wall clock may jump: a false alarm costs an operator a look, and nothing else depends on it.
+    limit, seconds = limits.of(line.stage), now - line.since
     # A line that holds its jobs waits for an operator, who may take all the time.
     if line.manual_jobs or limit is None or seconds <= limit:
         return None
-    rule = f"seconds in the stage {line.stage}"
-    return Verdict(gate="overdue", allowed=False, rule=rule, value=seconds, limit=limit, since=line.since)
+    return Verdict("overdue", False, f"seconds in the stage {line.stage}", seconds, limit, line.since)
 
 
-FRESH_EXPORTS_MAX = 4
-"""Exports' worth of games that may wait: beyond it new games would only be older when they are used."""
+FRESH_EXPORTS_MAX = 4  #: Exports' worth of games that may wait: more would only be older when they are used.
 
 
 def may_play(line: Line, policy: Policy, at: float) -> Verdict:
     """Whether *line* can use more self-play."""
+    if line.champion is None:
+        return Verdict("fill", False, "a champion to play with", 0, 1, at)
+    if line.stage is Stage.RESTING:
+        return Verdict("fill", False, "the line rests", line.iteration, policy.iterations_max or 0, at)
     waiting = line.fresh + sum(batch.games for batch in line.pending)
     limit = FRESH_EXPORTS_MAX * policy.games_per_export
-    rule, allowed = "games that wait for export", waiting < limit
-    if line.champion is None:
-        rule, allowed, waiting, limit = "a champion to play with", False, 0, 1
-    elif line.stage is Stage.RESTING:
-        rule, allowed, waiting, limit = "the line rests", False, line.iteration, policy.iterations_max or 0
-    return Verdict(gate="fill", allowed=allowed, rule=rule, value=waiting, limit=limit, since=at)
+    return Verdict("fill", waiting < limit, "games that wait for export", waiting, limit, at)
 
 
 def top_up(line: Line, live: int, policy: Policy) -> tuple[Line, tuple[Play, ...]]:

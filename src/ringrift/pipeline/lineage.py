@@ -13,22 +13,19 @@ from ringrift.kernel.errors import UnknownName
 from ringrift.kernel.ids import check_id
 from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.value import Value, changed
-from ringrift.pipeline.line import LINES
+from ringrift.pipeline.line import LINES, require_line
 from ringrift.store.ports import Origin, Reads, Share
 from ringrift.workload.api import JobResult, Scalar
 
 _GAMES, _MODEL = "games", "model"
-_PARENTS_MAX = 5_000
-"""Models before a model that are followed."""
-_BATCHES_MAX = 1_000
-"""Batches behind one model's samples that are read: a window has 256 at most."""
-MODELS_MAX, SAMPLES_MAX = 20_000, 20_000
-"""Models of all time, and samples with games of one node, that are looked at."""
+_PARENTS_MAX = 5_000  #: Models before a model that are followed.
+_BATCHES_MAX = 1_000  #: Batches behind one model's samples that are read: a window has 256 at most.
+MODELS_MAX, SAMPLES_MAX = 20_000, 20_000  #: Models of all time, and samples with games of one node, that are looked at.
 _MAKERS_MAX = 1_000
 _DIGEST_DIGITS = 16
 
 
-class _Group(Value):
+class _Group(Value, kw_only=False):
     """Batches behind the same samples that one node played with one model and one version of the code."""
 
     node: str
@@ -45,20 +42,14 @@ class Lineage(Value):
 
     model: Origin
     champion: bool
-    again: tuple[Origin, ...] = ()
-    """The same bytes, made by other nodes."""
+    again: tuple[Origin, ...] = ()  #: The same bytes, made by other nodes.
     samples: Origin | None = None
-    batches: tuple[Origin, ...] = ()
-    """The batches that its samples were exported from."""
+    batches: tuple[Origin, ...] = ()  #: The batches that its samples were exported from.
     groups: tuple[_Group, ...] = ()
-    parents: tuple[Origin, ...] = ()
-    """Its parent, the parent of that and so on."""
-    behind: tuple[Share, ...] = ()
-    """By node, the games that it or any of its parents was trained on, each once."""
-    missing: tuple[str, ...] = ()
-    """Models and samples on the way of which no origin is written down."""
-    cut: tuple[str, ...] = ()
-    """The lists that were cut at their limit."""
+    parents: tuple[Origin, ...] = ()  #: Its parent, the parent of that and so on.
+    behind: tuple[Share, ...] = ()  #: By node, the games that it or any of its parents was trained on, each once.
+    missing: tuple[str, ...] = ()  #: Models and samples on the way of which no origin is written down.
+    cut: tuple[str, ...] = ()  #: The lists that were cut at their limit.
 
 
 class Touched(Value):
@@ -66,8 +57,7 @@ class Touched(Value):
 
     origin: Origin
     directly: bool
-    via: str
-    """The samples with the games if directly; else the nearest model before it that was trained on some."""
+    via: str  #: The samples with the games if directly; else the nearest model before it that was trained on some.
     batches: int
     games: int
     champion: bool = False
@@ -80,8 +70,7 @@ class Blast(Value):
     since: float
     until: float
     variant: str | None
-    played: Share
-    """All that it played in that time, used or not."""
+    played: Share  #: All that it played in that time, used or not.
     samples: tuple[Touched, ...]
     models: tuple[Touched, ...]
     cut: tuple[str, ...] = ()
@@ -95,8 +84,7 @@ def origins(job: Job, result: JobResult, node: str, work: WorkSettings) -> tuple
     origin = changed(origin, version=result.version, release=__version__)
     if isinstance(job, Train):
         origin = changed(origin, generation=job.generation, samples=job.samples)
-    outputs = result.outputs
-    return tuple(changed(origin, blob=out.blob, kind=out.kind, games=_games(out.meta)) for out in outputs)
+    return tuple(changed(origin, blob=out.blob, kind=out.kind, games=_games(out.meta)) for out in result.outputs)
 
 
 def _digest(params: Mapping[str, Scalar]) -> str:
@@ -134,10 +122,8 @@ def _groups(batches: Iterable[Origin]) -> tuple[_Group, ...]:
     sums: dict[tuple[str, str | None, str], _Group] = {}
     for batch in batches:
         key, time = (batch.node, batch.model, batch.version), batch.time
-        empty = _Group(node=key[0], model=key[1], version=key[2], batches=0, games=0, first=time, last=time)
-        group = sums.get(key, empty)
-        first, last = min(group.first, time), max(group.last, time)
-        games = group.games + batch.games
+        group = sums.get(key) or _Group(*key, batches=0, games=0, first=time, last=time)
+        first, last, games = min(group.first, time), max(group.last, time), group.games + batch.games
         sums[key] = changed(group, batches=group.batches + 1, games=games, first=first, last=last)
     return tuple(sorted(sums.values(), key=lambda g: (-g.games, g.node, g.model or "", g.version)))
 
@@ -208,6 +194,4 @@ async def _require_known(view: Reads, node: str, variant: str | None) -> None:
         raise UnknownName("node", node, nodes)
     if variant is not None:
         variants.parse(variant)
-        lines = await LINES.scan(view)
-        if variant not in lines:
-            raise UnknownName("variant", variant, lines)
+        await require_line(view, variant)

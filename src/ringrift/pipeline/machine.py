@@ -14,7 +14,7 @@ from typing import Any
 
 from ringrift.evaluation import blocks as results
 from ringrift.evaluation.budget import Account, begin, settle
-from ringrift.evaluation.gate import elo
+from ringrift.evaluation.gate import Outcome, elo
 from ringrift.events import data, evaluation, model, pipeline, selfplay, training, work
 from ringrift.events.base import Event
 from ringrift.jobs import STAGE, URGENT, Train
@@ -24,7 +24,7 @@ from ringrift.kernel.settings import Policy
 from ringrift.kernel.value import changed
 from ringrift.pipeline import challenge, exclusion, moves, review, signals
 from ringrift.pipeline.exclusion import is_excluded
-from ringrift.pipeline.line import Batch, Candidate, Challenge, Line, Stage
+from ringrift.pipeline.line import Candidate, Challenge, Line, Stage, overdue
 from ringrift.pipeline.models import Change, State
 from ringrift.pipeline.requests import answer_request
 from ringrift.pipeline.step import Context, Step, gate, move, with_more
@@ -41,25 +41,30 @@ def advance(line: Line, event: Event, context: Context) -> Step:
     if is_excluded(event, context):
         return context.step
     policy = signals.steer(line, context.feedback, context.policy, context.at)
-    step = conclude(line, _follow(line, event, policy, context.at, context.account), policy, context.account)
+    step = _follow(line, event, changed(context, policy=policy))
+    requested = isinstance(event, pipeline.Requested)
+    step = conclude(line, step, policy, context.account, at=context.at, requested=requested)
     return with_more(step, verdicts=context.step.verdicts, feedback=context.step.feedback)
 
 
-def conclude(line: Line, step: Step, policy: Policy, account: Account) -> Step:
+def conclude(line: Line, step: Step, policy: Policy, account: Account, *, at: float, requested: bool) -> Step:
     """*step* of *line* with what follows from every step: a test that ended is settled, a move is published."""
     if _is_testing(line) and not _is_testing(step.line):
         promoted = step.decision is not None and step.decision.promoted
         step = changed(step, account=settle(account, policy.budget, promoted=promoted))
     if step.line.stage is line.stage:
         return step
-    return with_more(step, events=(pipeline.Moved(variant=line.variant, stage=step.line.stage, before=line.stage),))
+    late = overdue(line, at, policy.stages) is not None
+    move = pipeline.Moved(variant=line.variant, stage=step.line.stage, before=line.stage, late=late)
+    return with_more(step, events=(changed(move, requested=requested),))
 
 
 def _is_testing(line: Line) -> bool:
     return line.candidate is not None and line.candidate.challenge is not None
 
 
-def _follow(line: Line, event: Event, policy: Policy, at: float, account: Account) -> Step:
+def _follow(line: Line, event: Event, context: Context) -> Step:
+    policy, at = context.policy, context.at
     match event, line.stage:
         case pipeline.Opened(), _ if line.is_new:
             return moves.start(line, policy, at)
@@ -68,35 +73,32 @@ def _follow(line: Line, event: Event, policy: Policy, at: float, account: Accoun
         case data.Synced(kind="games"), _:
             return _add_games(line, event.blob, policy, at)
         case data.Synced(kind="model") | model.Verified(), Stage.VERIFYING:
-            return _check_candidate(line, event, policy, at, account)
+            return _check_candidate(line, event, context)
         case data.Exported(), Stage.EXPORTING if event.job == line.awaited_job:
             return _train(line, event, policy, at)
         case training.Finished(), Stage.TRAINING | Stage.STARTING if event.job == line.awaited_job:
             return _verify(line, event, policy, at)
         case evaluation.BlocksPlayed(), _ if _is_review(line, event):
-            return review.judge_review(line, event, policy, at)
+            return review.judge_review(line, event, context)
         case evaluation.BlocksPlayed(), Stage.EVALUATING:
-            return _judge_candidate(line, event, policy, at)
+            return _judge_candidate(line, event, context)
         case model.Distributed(), Stage.DISTRIBUTING if event.model == line.champion:
             return review.begin_if_due(moves.collect(line, policy, at), policy)
         case work.Buried(), _:
-            return exclusion.handle_failure(line, event, policy, at)
+            return exclusion.handle_failure(line, event, context)
         case pipeline.Opened(), Stage.RESTING:
             return moves.collect(line, policy, at)  # the policy may ask for more promotions than when it went to rest
         case pipeline.Requested(), _:
-            return answer_request(line, event, policy, at)
+            return answer_request(line, event, context)
+        case work.RunStateChanged(), _:
+            return _decide_again(line, context)
     return Step(line=line)
 
 
-# -- the stages, in the order of the loop ------------------------------------------------------------------------------
-
-
 def _add_batch(line: Line, event: selfplay.BatchFinished) -> Step:
-    if any(batch.blob == event.batch for batch in (*line.pending, *line.window)):
-        return Step(line=line)  # the same games again count once
-    counts = changed(line.counts, batches=line.counts.batches + 1, games=line.counts.games + event.games)
-    batch = Batch(blob=event.batch, games=event.games, node=event.node)
-    line = changed(line, pending=(*line.pending, batch), counts=counts)
+    before, line = line, moves.with_batch(line, event)
+    if line is before:
+        return Step(line=line)
     # An ephemeral node may be gone in a minute; its games go first.
     priority = URGENT if event.ephemeral else STAGE
     return Step(line=line, jobs=(moves.copy_games(line, event.batch, event.node, priority),))
@@ -129,9 +131,9 @@ def _verify(line: Line, event: training.Finished, policy: Policy, at: float) -> 
     return moves.verify(line, Candidate(model=event.model, generation=event.generation), event.node, at)
 
 
-def _check_candidate(line: Line, event: Event, policy: Policy, at: float, account: Account) -> Step:
+def _check_candidate(line: Line, event: Event, context: Context) -> Step:
     """A candidate counts only once it has its copies and a node has checked it."""
-    candidate = line.candidate
+    candidate, policy, at = line.candidate, context.policy, context.at
     assert candidate is not None
     match event:
         case data.Synced() if event.blob == candidate.model:
@@ -144,41 +146,74 @@ def _check_candidate(line: Line, event: Event, policy: Policy, at: float, accoun
     if passed < 2:
         return Step(line=line, verdicts=(verdict,))
     if line.champion is None:
-        return with_more(moves.promote(line, None, at), verdicts=(verdict,))
-    account, test_gate = begin(account, policy.gate)
+        return with_more(_promote(line, None, context), verdicts=(verdict,))
+    account, test_gate = begin(context.account, policy.gate)
     test = Challenge(opponent=line.champion, gate=test_gate, seed=seed_of(line.variant, candidate.model))
     test, jobs = challenge.next_blocks(line, candidate.model, test, policy)
     line = move(line, Stage.EVALUATING, at, candidate=changed(candidate, challenge=test))
-    change = Change(model=candidate.model, generation=candidate.generation, state=State.EVALUATING)
+    change = Change(candidate.model, candidate.generation, State.EVALUATING)
     verdicts = (verdict, challenge.verdict(line, Stage.EVALUATING, test, at))
     return Step(line=line, jobs=jobs, account=account, models=(change,), verdicts=verdicts)
 
 
-def _judge_candidate(line: Line, event: evaluation.BlocksPlayed, policy: Policy, at: float) -> Step:
+def _judge_candidate(line: Line, event: evaluation.BlocksPlayed, context: Context) -> Step:
     candidate = line.candidate
     assert candidate is not None
     if candidate.challenge is None or not challenge.belongs(event, candidate.model, candidate.challenge):
         return Step(line=line)
     test = challenge.with_blocks(candidate.challenge, results.from_event(event), line.players)
-    line = changed(line, candidate=changed(candidate, challenge=test))
+    return _decide_candidate(changed(line, candidate=changed(candidate, challenge=test)), context)
+
+
+def _decide_candidate(line: Line, context: Context) -> Step:
+    """The line after the blocks of its test so far."""
+    candidate, policy, at = line.candidate, context.policy, context.at
+    assert candidate is not None
+    test = candidate.challenge
+    assert test is not None
     outcome = challenge.outcome(test, line.players)
     verdict = challenge.verdict(line, Stage.EVALUATING, test, at)
     if outcome.decided is None:
         test, jobs = challenge.next_blocks(line, candidate.model, test, policy)
         line = changed(line, candidate=changed(candidate, challenge=test))
         return Step(line=line, jobs=jobs, verdicts=(verdict,))
-    scale = challenge.evidence(outcome, test).scale(line.players)
-    shared: dict[str, Any] = {name: getattr(event, name) for name in ("variant", "candidate", "champion")}
-    shared |= {"blocks": outcome.blocks, "score": outcome.score, "elo": elo(outcome.score, scale)}
-    finished = evaluation.Finished(promoted=outcome.decided, **shared)
     if outcome.decided:
-        step = moves.promote(line, outcome, at)
+        step = _promote(line, outcome, context)
     else:
         step = moves.reject(line, outcome.rule, outcome, policy, at)
+    if step.decision is None:
+        return with_more(step, verdicts=(verdict,))
+    scale = challenge.evidence(outcome, test).scale(line.players)
+    shared: dict[str, Any] = {"variant": line.variant, "candidate": candidate.model, "champion": test.opponent}
+    shared |= {"blocks": outcome.blocks, "score": outcome.score, "elo": elo(outcome.score, scale)}
+    finished = evaluation.Finished(promoted=outcome.decided, **shared)
     return with_more(step, events=(finished,), verdicts=(verdict,))
 
 
+def _promote(line: Line, outcome: Outcome | None, context: Context) -> Step:
+    """Promote the candidate; while a brake is set the line waits with all its evidence."""
+    brake = context.brake
+    return moves.promote(line, outcome, context.at) if brake.allowed else Step(line=line, verdicts=(brake,))
+
+
+def _decide_again(line: Line, context: Context) -> Step:
+    """After a change of the run state: make the decisions that a brake has put off, on the evidence of then."""
+    step, brake, candidate = Step(line=line), context.brake, line.candidate
+    # A champion that failed its review goes first: a candidate that beat it has beaten a weak one.
+    if brake.allowed and line.review is not None and _is_decided(line.review.challenge, line):
+        step = review.decide_review(line, context)
+    elif brake.allowed and candidate is not None:
+        test = candidate.challenge
+        if test is not None and _is_decided(test, line):
+            step = _decide_candidate(line, context)
+        elif line.champion is None and candidate.copied and candidate.verified:
+            step = moves.promote(line, None, context.at)
+    return with_more(step, verdicts=(brake,))
+
+
+def _is_decided(test: Challenge, line: Line) -> bool:
+    return challenge.outcome(test, line.players).decided is not None
+
+
 def _is_review(line: Line, event: evaluation.BlocksPlayed) -> bool:
-    if line.review is None or line.champion is None:
-        return False
-    return challenge.belongs(event, line.champion, line.review.challenge)
+    return line.review is not None and challenge.belongs(event, line.champion or "", line.review.challenge)

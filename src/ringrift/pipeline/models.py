@@ -19,10 +19,8 @@ from ringrift.pipeline.line import LINES, needed_models
 from ringrift.store.ports import Origin, Reads
 from ringrift.store.records import Records
 
-MODEL = "model"
-"""The kind of a model's blob."""
-_STEPS_MAX = 32
-"""States of a model's life that are stored; a model is judged again only on an operator's request."""
+MODEL = "model"  #: The kind of a model's blob.
+_STEPS_MAX = 32  #: States of a model's life that are stored; a model is judged again only on an operator's request.
 _SHOWN, _PREFIX_SHOWN = 8, 12
 
 
@@ -40,7 +38,7 @@ class State(StrEnum):
 
 
 _AGAIN = frozenset({State.CANDIDATE, State.LOST})
-_NEXT: dict[State, frozenset[State]] = {
+_NEXT: dict[State, frozenset[State]] = {  #: State → the states that may follow it.
     State.CANDIDATE: frozenset({State.EVALUATING, State.REJECTED, State.CHAMPION, State.LOST}),
     State.EVALUATING: frozenset({State.CHAMPION, State.REJECTED, State.LOST}),
     State.CHAMPION: frozenset({State.RETIRED, State.ROLLED_BACK, State.LOST}),
@@ -49,10 +47,9 @@ _NEXT: dict[State, frozenset[State]] = {
     State.ROLLED_BACK: _AGAIN,
     State.LOST: frozenset({State.CANDIDATE}),
 }
-"""State → the states that may follow it."""
 
 
-class Change(Value):
+class Change(Value, kw_only=False):
     """A model has come to a state."""
 
     model: str
@@ -68,8 +65,7 @@ class Model(Value):
     generation: int
     state: State
     since: float
-    steps: tuple[tuple[State, float], ...] = ()
-    """States and when they began, the oldest first."""
+    steps: tuple[tuple[State, float], ...] = ()  #: States and when they began, the oldest first.
 
     @property
     def id(self) -> str:
@@ -85,17 +81,12 @@ class ModelMatch(Value):
 
     variant: str
     model: str
-    record: Model | None = None
-    """Its life, if it was ever a candidate."""
-    imported: bool = False
-    """Whether it came from elsewhere."""
+    record: Model | None = None  #: Its life, if it was ever a candidate.
+    imported: bool = False  #: Whether it came from elsewhere.
 
 
 def become(before: Model | None, variant: str, change: Change, at: float) -> Model:
-    """The model after *change*; the same again changes nothing.  Raises IllegalTransition.
-
-    A model without a record may come to any state.
-    """
+    """The model after *change*: the same again changes nothing, the first may be any.  Raises IllegalTransition."""
     if before is None:
         before = Model(variant=variant, model=change.model, generation=change.generation, state=change.state, since=at)
     elif change.state is before.state:
@@ -111,12 +102,10 @@ async def resolve(view: Reads, name: str, variant: str | None = None) -> ModelMa
 
     Raises InvalidId, UnknownName, or InputError if several models match or the variant has no champion.
     """
-    prefix, lines = check_id("model", name), await LINES.scan(view)
-    if name in lines:
-        champion = lines[name].champion
-        if champion is None:
-            raise InputError(f"{name} has no champion yet")
-        prefix = champion
+    lines = await LINES.scan(view)
+    prefix = lines[name].champion if name in lines else check_id("model", name)
+    if prefix is None:
+        raise InputError(f"{name} has no champion yet")
     chosen = [line for line in lines.values() if variant in (None, line.variant)]
     records = {(line.variant, m.model): m for line in chosen for m in await MODELS.all(view, "variant", line.variant)}
     used = {(line.variant, model) for line in chosen for model in needed_models(line)}
@@ -126,9 +115,8 @@ async def resolve(view: Reads, name: str, variant: str | None = None) -> ModelMa
     matches = sorted(key for key in {*records, *origins, *used} if key[1].startswith(prefix))
     if not matches:
         newest = [origin.blob for origin in await view.list_origins(MODEL, _SHOWN, variant=variant)]
-        names = dict.fromkeys(
-            model[:_PREFIX_SHOWN] for model in (*(key[1] for key in list(records)[-_SHOWN:]), *newest)
-        )
+        recent = [model for _, model in list(records)[-_SHOWN:]]
+        names = dict.fromkeys(model[:_PREFIX_SHOWN] for model in (*recent, *newest))
         raise UnknownName("model", name, [*names, *(line.variant for line in chosen)])
     if len(matches) > 1:
         some = ", ".join(f"{model[:_PREFIX_SHOWN]} of {of}" for of, model in matches[:_SHOWN])

@@ -4,13 +4,14 @@ from typing import Any
 
 from ringrift.evaluation.gate import Outcome
 from ringrift.events import model
+from ringrift.events.selfplay import BatchFinished
 from ringrift.jobs import STAGE, URGENT, Distribute, Export, JobFilter, Purpose, Sync, Train, Verify
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.settings import Policy
 from ringrift.kernel.value import changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline import challenge
-from ringrift.pipeline.line import ANCESTORS_MAX, Ancestor, Candidate, Decision, Line, Stage
+from ringrift.pipeline.line import ANCESTORS_MAX, Ancestor, Batch, Candidate, Decision, Line, Stage
 from ringrift.pipeline.models import Change, State
 from ringrift.pipeline.step import Step, gate, move, with_more
 
@@ -30,18 +31,16 @@ def collect(line: Line, policy: Policy, at: float) -> Step:
     limit = policy.iterations_max
     if limit is None or line.iteration < limit:
         return export_if_enough(move(line, Stage.COLLECTING, at, candidate=None, samples=None), policy, at)
-    rule, value = "promotions asked for are done", line.iteration
-    verdict = Verdict(gate=Stage.RESTING, allowed=False, rule=rule, value=value, limit=limit, since=at)
+    verdict = Verdict(Stage.RESTING, False, "promotions asked for are done", line.iteration, limit, at)
     return Step(line=move(line, Stage.RESTING, at, candidate=None, samples=None), verdicts=(verdict,))
 
 
 def export_if_enough(line: Line, policy: Policy, at: float) -> Step:
     """Export the window, if there are enough games since the last time."""
-    limit, rule = policy.games_per_export, "games since the last export"
+    limit = policy.games_per_export
     enough = line.fresh >= limit and bool(line.window)
-    verdict = Verdict(gate=Stage.COLLECTING, allowed=enough, rule=rule, value=line.fresh, limit=limit, since=at)
-    step = export(line, policy, at) if enough else Step(line=line)
-    return with_more(step, verdicts=(verdict,))
+    verdict = Verdict(Stage.COLLECTING, enough, "games since the last export", line.fresh, limit, at)
+    return with_more(export(line, policy, at) if enough else Step(line=line), verdicts=(verdict,))
 
 
 def export(line: Line, policy: Policy, at: float) -> Step:
@@ -59,7 +58,8 @@ def verify(line: Line, candidate: Candidate, holder: str, at: float) -> Step:
     copy = Sync(variant=line.variant, blob=candidate.model, kind_of="model", source=holder, priority=URGENT)
     check = Verify(variant=line.variant, model=candidate.model, priority=STAGE)
     verdict = gate(Stage.VERIFYING, "copied and checked", 0, 2, at)
-    return Step(line=line, jobs=(copy, check), verdicts=(verdict,), models=(_change(candidate, State.CANDIDATE),))
+    change = Change(candidate.model, candidate.generation, State.CANDIDATE)
+    return Step(line=line, jobs=(copy, check), verdicts=(verdict,), models=(change,))
 
 
 def promote(line: Line, outcome: Outcome | None, at: float) -> Step:
@@ -70,17 +70,15 @@ def promote(line: Line, outcome: Outcome | None, at: float) -> Step:
     assert candidate.verified
     previous, ancestors = line.champion, line.ancestors
     decision = _decision(line, candidate, True, outcome, at)
-    changes = [_change(candidate, State.CHAMPION)]
+    changes = [Change(candidate.model, candidate.generation, State.CHAMPION)]
     if previous is not None:
-        changes.append(Change(model=previous, generation=line.generation, state=State.RETIRED))
-        ancestors = (*ancestors, Ancestor(model=previous, generation=line.generation))[-ANCESTORS_MAX:]
+        changes.append(Change(previous, line.generation, State.RETIRED))
+        ancestors = (*ancestors, Ancestor(previous, line.generation))[-ANCESTORS_MAX:]
     cancel = (*test_jobs(line), *review_jobs(line))
-    iteration = line.iteration + (outcome is not None)
-    line = changed(line, ancestors=ancestors, iteration=iteration)
-    champion = Ancestor(model=candidate.model, generation=candidate.generation)
-    event = model.Promoted(variant=line.variant, model=champion.model, generation=champion.generation)
+    line = changed(line, ancestors=ancestors, iteration=line.iteration + (outcome is not None))
+    event = model.Promoted(variant=line.variant, model=candidate.model, generation=candidate.generation)
     event = changed(event, previous=previous, evidence=decision.evidence)
-    step = distribute(line, champion, at)
+    step = distribute(line, Ancestor(candidate.model, candidate.generation), at)
     evidence, models = challenge.evidence_ids(outcome, candidate.challenge), tuple(changes)
     return with_more(step, events=(event,), decision=decision, evidence=evidence, models=models, cancel=cancel)
 
@@ -100,7 +98,8 @@ def reject(line: Line, reason: str, outcome: Outcome | None, policy: Policy, at:
     assert candidate is not None
     decision = changed(_decision(line, candidate, False, outcome, at), reason=reason)
     event = model.Rejected(variant=line.variant, model=candidate.model, reason=reason, evidence=decision.evidence)
-    evidence, models = challenge.evidence_ids(outcome, candidate.challenge), (_change(candidate, State.REJECTED),)
+    evidence = challenge.evidence_ids(outcome, candidate.challenge)
+    models = (Change(candidate.model, candidate.generation, State.REJECTED),)
     step = with_more(collect(line, policy, at), events=(event,), models=models, cancel=test_jobs(line))
     return with_more(step, decision=decision, evidence=evidence)
 
@@ -119,6 +118,15 @@ def review_jobs(line: Line) -> tuple[JobFilter, ...]:
     return (JobFilter(variant=line.variant, purpose=Purpose.REVIEW, candidate=line.champion),)
 
 
+def with_batch(line: Line, event: BatchFinished) -> Line:
+    """*line* with the batch of *event*, which waits for its copies; the same games again count once."""
+    if any(batch.blob == event.batch for batch in (*line.pending, *line.window)):
+        return line
+    counts = changed(line.counts, batches=line.counts.batches + 1, games=line.counts.games + event.games)
+    batch = Batch(blob=event.batch, games=event.games, node=event.node)
+    return changed(line, pending=(*line.pending, batch), counts=counts)
+
+
 def copy_games(line: Line, blob: str, source: str = "", priority: int = STAGE) -> Sync:
     """The job that copies a batch of games."""
     games = next((batch.games for batch in line.pending if batch.blob == blob), 0)
@@ -130,14 +138,10 @@ def seed(line: Line, policy: Policy) -> int:
     return seed_of(policy.seed, line.variant, line.tries)
 
 
-def _change(candidate: Candidate, state: State) -> Change:
-    return Change(model=candidate.model, generation=candidate.generation, state=state)
-
-
 def _decision(line: Line, candidate: Candidate, promoted: bool, outcome: Outcome | None, at: float) -> Decision:
-    reason, model, generation = "generation 0 is where a line begins", candidate.model, candidate.generation
     shared: dict[str, Any] = {"variant": line.variant, "previous": line.champion, "promoted": promoted, "time": at}
-    decision, test = Decision(model=model, generation=generation, reason=reason, **shared), candidate.challenge
+    shared |= {"model": candidate.model, "generation": candidate.generation}
+    decision, test = Decision(reason="generation 0 is where a line begins", **shared), candidate.challenge
     if test is None or outcome is None:
         return decision
     evidence = challenge.evidence(outcome, test)

@@ -10,30 +10,25 @@ from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.jobs import STAGE, Import, Job, Verify
 from ringrift.kernel.errors import InputError, UnknownName
 from ringrift.kernel.settings import Policy
-from ringrift.kernel.value import Value, changed
+from ringrift.kernel.value import changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline import moves, review
-from ringrift.pipeline.line import LINES, Candidate, Line, Stage
+from ringrift.pipeline.line import Candidate, Line, Stage, require_line
 from ringrift.pipeline.machine import conclude
 from ringrift.pipeline.models import MODEL, ModelMatch, State, is_imported
 from ringrift.pipeline.records import account_of, carry_out
-from ringrift.pipeline.step import Step
+from ringrift.pipeline.step import PROMOTE, Step
 from ringrift.store.ports import Reads, Tx
 from ringrift.sync import ledger
 from ringrift.work.desk import enqueue
+from ringrift.work.run_states import load_run_states
 
 _SHOWN, _PREFIX_SHOWN = 8, 12
-_OPEN = (Stage.COLLECTING, Stage.RESTING)
-"""When a line has time for a candidate that it did not train."""
-_AGAIN = (State.RETIRED, State.REJECTED, State.ROLLED_BACK, State.LOST)
-"""From which a model may be nominated once more."""
+_OPEN = (Stage.COLLECTING, Stage.RESTING)  #: When a line has time for a candidate that it did not train.
+_AGAIN = (State.RETIRED, State.REJECTED, State.ROLLED_BACK, State.LOST)  #: From which it may be nominated again.
 
 
-class _PendingJob(Value):
-    """A job that was enqueued, and the log position behind which its end will be published."""
-
-    job: Job
-    after: int
+_PendingJob = tuple[Job, int]  #: It was enqueued, and behind this position of the log its end will be published.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +37,6 @@ class Actor:
 
     envelopes: EnvelopeFactory
     now: float
-
-
-async def require_line(view: Reads, variant: str) -> Line:
-    """The line of *variant*.  Raises UnknownName."""
-    line = await LINES.get(view, variant)
-    if line is None:
-        raise UnknownName("line", variant, await LINES.scan(view))
-    return line
 
 
 async def imported_from(view: Reads, variant: str, file: str) -> str | None:
@@ -62,6 +49,8 @@ async def imported_from(view: Reads, variant: str, file: str) -> str | None:
 
 async def roll_back(tx: Tx, variant: str, to: str | None, reason: str, *, policy: Policy, actor: Actor) -> Step:
     """Let the line of *variant* go back to its earlier champion *to*, by default the last one.
+
+    A brake holds what the loop decides by itself, not this: a bad champion can be taken away before the loop goes on.
 
     Raises UnknownName, which lists them, for one that never was its champion; InputError if there is none.
     """
@@ -84,9 +73,12 @@ def _target(line: Line, to: str | None) -> str:
 
 
 async def nominate(tx: Tx, match: ModelMatch, *, policy: Policy, actor: Actor) -> tuple[Verdict, Step | None]:
-    """Let the model be tested against the champion, if its line has time; the gate's verdict."""
+    """Let the model be tested against the champion, if its line has time and no brake is set; the gate's verdict."""
     line = await require_line(tx, match.variant)
     verdict = _can_nominate(line, match, actor.now)
+    if verdict.allowed:
+        brake = (await load_run_states(tx)).verdict(PROMOTE, variant=line.variant, stage=PROMOTE, now=actor.now)
+        verdict = verdict if brake.allowed else brake
     if not verdict.allowed:
         return verdict, None
     holders = await ledger.holders(tx, match.model)
@@ -112,7 +104,7 @@ def _can_nominate(line: Line, match: ModelMatch, at: float) -> Verdict:
         rule = f"it is {state}"
     else:
         value = 1.0
-    return Verdict(gate="promote", allowed=value >= 1.0, rule=rule, value=value, limit=1.0, since=at)
+    return Verdict(gate=PROMOTE, allowed=value >= 1.0, rule=rule, value=value, limit=1.0, since=at)
 
 
 async def verify_model(tx: Tx, match: ModelMatch, *, actor: Actor) -> _PendingJob:
@@ -129,12 +121,13 @@ async def import_model(tx: Tx, variant: str, file: str, *, actor: Actor) -> _Pen
 async def _enqueue(tx: Tx, job: Job, actor: Actor) -> _PendingJob:
     newest = await tx.last(None, 1)
     await enqueue(tx, [job], actor.envelopes, actor.now)
-    return _PendingJob(job=job, after=newest[-1].position if newest else 0)
+    return job, newest[-1].position if newest else 0
 
 
 async def _write(tx: Tx, line: Line, step: Step, policy: Policy, actor: Actor) -> Step:
     """Write *step* of *line*; its last event is the cause of all others."""
-    step = conclude(line, step, policy, await account_of(tx, policy.budget))
+    account = await account_of(tx, policy.budget)
+    step = conclude(line, step, policy, account, at=actor.now, requested=True)
     *others, cause = step.events
     [envelope] = await tx.append([actor.envelopes.make(cause, source="cli")])
     await carry_out(tx, changed(step, events=tuple(others)), envelope, actor.envelopes)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ringrift.evaluation import blocks as results
 from ringrift.evaluation import interval
-from ringrift.events.evaluation import Block, BlocksPlayed
+from ringrift.events.evaluation import BlocksPlayed
 from ringrift.jobs import URGENT, Match, Purpose, match_jobs
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.settings import Policy
@@ -19,12 +19,10 @@ from ringrift.kernel.value import Value, changed
 from ringrift.kernel.variant import parse
 from ringrift.pipeline.line import Decision, Line
 
-GAMES_MIN = 256
-"""Games below which a claim counts as not proven."""
-_OPENING_PLIES = 10
-"""Random moves before the players begin: two more than elsewhere, so no opening of a proof is one of another match."""
+GAMES_MIN = 256  #: Games below which a claim counts as not proven.
+_OPENING_PLIES = 10  #: Random moves before the players begin: two more than elsewhere, so no opening is used twice.
+# Enough games at once to fill the network's batches; fewer where the opponent searches long, so that cores share.
 BLOCKS_PER_JOB, BLOCKS_PER_BASELINE_JOB = 32, 16
-"""Enough games at once to fill the network's batches; fewer where the opponent searches long, so that cores share."""
 _GENERATION_0_CONFIDENCE, _BASELINE_CONFIDENCE = 0.99, 0.95
 
 
@@ -44,8 +42,7 @@ class Claim(_Subject):
     """The claim, and the blocks that are played for it."""
 
     players: int
-    first: int
-    """Its first block: beyond every one that the gate may ask for."""
+    first: int  #: Its first block: beyond every one that the gate may ask for.
 
     @property
     def blocks(self) -> int:
@@ -70,11 +67,9 @@ class Finding(_Subject):
     elo_lower: float
     elo_upper: float
     blocks: int
-    n: int
-    """Games."""
+    n: int  #: Games.
     met: bool
-    why: str
-    """Its evidence, or the reason why it is not proven."""
+    why: str  #: Its evidence, or the reason why it is not proven.
 
 
 def generation_0(decisions: Sequence[Decision]) -> str | None:
@@ -90,11 +85,9 @@ def claims(
     champion, generation = (line.champion or "", line.generation) if line else ("", -1)
     shared: dict[str, Any] = {"variant": variant, "players": players, "model": champion, "generation": generation}
     shared |= {"limit": 1.0 / players, "first": policy.gate.blocks_max}
-    first = generation_0(decisions) or ""
-    return (
-        Claim(opponent=first, baseline=False, confidence=_GENERATION_0_CONFIDENCE, **shared),
-        *(Claim(opponent=name, baseline=True, confidence=_BASELINE_CONFIDENCE, **shared) for name in baselines),
-    )
+    first = Claim(opponent=generation_0(decisions) or "", baseline=False, confidence=_GENERATION_0_CONFIDENCE, **shared)
+    others = {"baseline": True, "confidence": _BASELINE_CONFIDENCE}
+    return (first, *(changed(first, opponent=name, **others) for name in baselines))
 
 
 def _matches(claim: Claim, seed: int) -> tuple[Match, ...]:
@@ -117,8 +110,11 @@ def jobs_for(claims: Sequence[Claim], seed: int) -> tuple[Match, ...]:
 def judge(claim: Claim, events: Iterable[BlocksPlayed]) -> Finding:
     """The result of *claim* after *events*; blocks of other matches change nothing, the first result of one stands."""
     players = (claim.variant, claim.model, claim.opponent)
-    own = (event for event in events if (event.variant, event.candidate, event.champion) == players)
-    blocks = results.merge((), (block for event in own for block in results.from_event(event) if _counts(block, claim)))
+    own = [event for event in events if (event.variant, event.candidate, event.champion) == players]
+    played = (block for event in own for block in results.from_event(event))
+    numbers = range(claim.first, claim.first + claim.blocks)
+    valid = (block for block in played if block.number in numbers and len(block.scores) == claim.players)
+    blocks = results.merge((), valid)
     score = interval.of_score(results.means(blocks), claim.players, claim.confidence)
     elo = interval.in_elo(score, claim.players)
     games = len(blocks) * claim.players
@@ -135,16 +131,11 @@ def progress(claims: Sequence[Claim], events: Sequence[BlocksPlayed]) -> float:
     return sum(judge(claim, events).blocks for claim in claims) / total if total else 1.0
 
 
-def _counts(block: Block, claim: Claim) -> bool:
-    return claim.first <= block.number < claim.first + claim.blocks and len(block.scores) == claim.players
-
-
 def _verdict(claim: Claim, lower: float, games: int) -> tuple[bool, str]:
     if claim.generation < 1:
         return False, "no candidate has passed the gate yet" if claim.model else "there is no model yet"
     if games < GAMES_MIN:
         return False, f"only {games} of {GAMES_MIN} games were played"
-    bound = f"the lower {claim.confidence:.0%} bound {lower:.3f}"
-    if lower <= claim.limit:
-        return False, f"{bound} is not above {claim.limit:.3f}"
-    return True, f"{bound} is above {claim.limit:.3f}"
+    met = lower > claim.limit
+    above = "is above" if met else "is not above"
+    return met, f"the lower {claim.confidence:.0%} bound {lower:.3f} {above} {claim.limit:.3f}"

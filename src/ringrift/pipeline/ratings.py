@@ -31,8 +31,7 @@ class _MatchRow(Value):
     id: str
     variant: str
     candidate: str
-    opponent: str
-    """A model, or the name of a baseline."""
+    opponent: str  #: A model, or the name of a baseline.
     settings: str
     seed: int
     time: float
@@ -41,15 +40,14 @@ class _MatchRow(Value):
 _MATCHES = Records("match", _MatchRow, id="id", index=("variant",), order=("time",), limit=1_000_000)
 BLOCKS = Records("block", Block, id="id", index=("match", "node"), order=("id",), limit=200_000)
 """Blocks of one match, counting those played twice: no gate asks for more."""
-_ERAS = Records("era", int)
-"""By node."""
+_ERAS = Records("era", int)  #: By node, how often it was quarantined or released: only its last era counts.
 
 
 async def record_blocks(tx: Tx, event: BlocksPlayed, at: float) -> tuple[_MatchRow, tuple[Block, ...]]:
     """Store the blocks of *event* and return those that are new.  A stored block is never overwritten."""
     shared = {name: getattr(event, name) for name in ("variant", "candidate", "settings", "seed")}
     match = _MatchRow(id=results.match_id(event), opponent=event.champion, time=at, **shared)
-    players, era = parse(event.variant).players, await _era_of(tx, event.node)
+    players, era = parse(event.variant).players, await _ERAS.get(tx, event.node) or 0
     valid = {block.id: block for block in results.from_event(event) if results.is_valid(block, players)}
     stored = await BLOCKS.get_many(tx, list(valid))
     fresh = [changed(block, time=at, era=era) for id, block in valid.items() if id not in stored]
@@ -59,20 +57,8 @@ async def record_blocks(tx: Tx, event: BlocksPlayed, at: float) -> tuple[_MatchR
     return match, tuple(fresh)
 
 
-async def _era_of(view: Reads, node: str) -> int:
-    """How often *node* was quarantined or released so far: what it reported in an earlier era counts no more."""
-    return await _ERAS.get(view, node) or 0
-
-
-async def _begin_era(tx: Tx, node: str) -> None:
-    """Let another era of *node* begin."""
-    await _ERAS.put_at(tx, {node: await _era_of(tx, node) + 1})
-
-
-_RATE_BLOCKS = 256
-"""Blocks after which ratings are computed again though no match was decided."""
-_PERIODS_MAX = 64
-"""Champions whose strength is remembered, for velocity: the newest ones."""
+_RATE_BLOCKS = 256  #: Blocks after which ratings are computed again though no match was decided.
+_PERIODS_MAX = 64  #: Champions whose strength is remembered, for velocity: the newest ones.
 _ID_LETTERS, _BLOB_LETTERS = 32, 64
 
 
@@ -103,14 +89,10 @@ class Backlog(Value):
     """How many blocks of one line were counted, and how many of them ratings were computed from."""
 
     variant: str
-    counted: int = 0
-    """Blocks that were ever counted."""
-    settings: str = ""
-    """Search settings of the players of the last one."""
-    rated: int = 0
-    """As many of them were counted when ratings were last asked for."""
-    due: bool = False
-    """Whether a match was decided since then."""
+    counted: int = 0  #: Blocks that were ever counted.
+    settings: str = ""  #: Search settings of the players of the last one.
+    rated: int = 0  #: As many of them were counted when ratings were last asked for.
+    due: bool = False  #: Whether a match was decided since then.
 
 
 BACKLOGS = Records("backlog", Backlog, id="variant")
@@ -120,12 +102,9 @@ class LineRatings(Value):
     """The strength of one line's players."""
 
     variant: str
-    periods: tuple[ChampionPeriod, ...] = ()
-    """Champions, the last one last."""
-    report: str = ""
-    """The blob with all ratings."""
-    time: float = 0.0
-    """When they were computed."""
+    periods: tuple[ChampionPeriod, ...] = ()  #: Champions, the last one last.
+    report: str = ""  #: The blob with all ratings.
+    time: float = 0.0  #: When they were computed.
     summary: Summary = Summary(players=0, blocks=0)
 
 
@@ -137,34 +116,32 @@ class RatingInput(Value):
 
     variant: str
     tally: Tally
-    anchors: tuple[tuple[Player, float], ...]
-    """Players with a fixed Elo: generation 0, however it searched, has 0."""
-    settings: str = ""
-    """Search settings of the players in the summary."""
-    summarized: tuple[str, ...] = ()
-    """The models in the summary, besides baselines."""
-    playable: tuple[str, ...] = ()
-    """The models that can still play."""
+    anchors: tuple[tuple[Player, float], ...]  #: Players with a fixed Elo: generation 0, however it searched, has 0.
+    settings: str = ""  #: Search settings of the players in the summary.
+    summarized: tuple[str, ...] = ()  #: The models in the summary, besides baselines.
+    playable: tuple[str, ...] = ()  #: The models that can still play.
 
 
-async def count_blocks(tx: Tx, match: _MatchRow, fresh: Sequence[Block]) -> None:
-    """Count *fresh* blocks of *match*, all of one node; those of a quarantined node are not counted."""
+async def count_blocks(tx: Tx, match: _MatchRow, fresh: Sequence[Block]) -> list[BlockScore]:
+    """Count *fresh* blocks of *match*, all of one node, and return their scores; none counts of a quarantined node."""
     scores = _compare(match, fresh)
     if not scores or await QUARANTINES.get(tx, fresh[0].node):
-        return
+        return []
     node = fresh[0].node
-    id = _count_id(match, node)
+    fields = (match.variant, *sorted((match.candidate, match.opponent)), match.settings, node)
+    id = hashlib.sha256(repr(fields).encode()).hexdigest()[:_ID_LETTERS]
     before = await _COUNTS.get(tx, id)
     [meeting] = add(Tally(meetings=(before.meeting,) if before else ()), scores).meetings
     await _COUNTS.put_at(tx, {id: _Count(node=node, meeting=meeting)})
     backlog = await backlog_of(tx, match.variant)
     backlog = changed(backlog, counted=backlog.counted + len(scores), settings=match.settings)
     await BACKLOGS.put(tx, [backlog])
+    return scores
 
 
 async def forget_node(tx: Tx, node: str) -> None:
     """Forget the counts of *node*, which was quarantined or released: what it reported before counts no more."""
-    await _begin_era(tx, node)
+    await _ERAS.put_at(tx, {node: (await _ERAS.get(tx, node) or 0) + 1})
     counts = await _COUNTS.find(tx, "node", node)
     await _COUNTS.delete(tx, list(counts))
     for variant in sorted({count.meeting.variant for count in counts.values()}):
@@ -176,10 +153,7 @@ async def _tally_of(view: Reads, variant: str) -> Tally:
 
 
 def _compare(match: _MatchRow, blocks: Iterable[Block]) -> list[BlockScore]:
-    """The scores of *blocks* between the two players of *match*, without blocks that do not show who beat whom.
-
-    With two players a share of first place does; with more it takes ranks.
-    """
+    """The scores of *blocks* of *match* that show who beat whom: a share of first place between two, else ranks."""
     one, other = (Player(weights=weights, settings=match.settings) for weights in (match.candidate, match.opponent))
     scores = []
     for block in blocks:
@@ -189,12 +163,6 @@ def _compare(match: _MatchRow, blocks: Iterable[Block]) -> list[BlockScore]:
         except Unranked:
             continue  # kept as it was reported, but it does not show who finished before whom
     return scores if one != other else []
-
-
-def _count_id(match: _MatchRow, node: str) -> str:
-    one, other = sorted((match.candidate, match.opponent))
-    fields = (match.variant, one, other, match.settings, node)
-    return hashlib.sha256(repr(fields).encode()).hexdigest()[:_ID_LETTERS]
 
 
 async def ratings_of(view: Reads, variant: str) -> LineRatings:
@@ -250,6 +218,7 @@ def is_baseline(weights: str) -> bool:
 
 def strength(ratings: LineRatings, model: str) -> Interval | None:
     """The Elo of *model* above generation 0, as last computed; None if it is unknown."""
-    anchored = (strength for strength in ratings.summary.strengths if strength.weights == model and strength.anchored)
-    entry = next(anchored, None)
-    return None if entry is None else Interval(value=entry.elo, lower=entry.lower, upper=entry.upper)
+    for row in ratings.summary.strengths:
+        if row.weights == model and row.anchored:
+            return Interval(value=row.elo, lower=row.lower, upper=row.upper)
+    return None

@@ -19,8 +19,8 @@ from ringrift.pipeline.signals import FEEDBACK
 from ringrift.pipeline.step import Step
 from ringrift.store.ports import Reads, Tx
 from ringrift.store.records import Records
-from ringrift.work.admission import VERDICTS
 from ringrift.work.desk import cancel, enqueue
+from ringrift.work.limits import VERDICTS
 
 BUDGET, RUN = Records("budget", Account), "run"
 _ROUND_ENDS = frozenset(event.name() for event in (model.Distributed, evaluation.BlocksPlayed, work.Buried))
@@ -37,6 +37,13 @@ async def save_verdicts(tx: Tx, variant: str, verdicts: Sequence[Verdict]) -> No
     before = {verdict.gate: verdict for verdict in await VERDICTS.all(tx, "variant", variant)}
     dated = {f"{variant}:{verdict.gate}": verdict.with_since_of(before.get(verdict.gate)) for verdict in verdicts}
     await VERDICTS.put_at(tx, dated, {"variant": variant})
+
+
+async def save_if_new(tx: Tx, id: str, variant: str, verdict: Verdict) -> None:
+    """Write *verdict* if it differs by more than its value: its gate is asked all the time."""
+    before = await VERDICTS.get(tx, id)
+    if before is None or (before.allowed, before.rule) != (verdict.allowed, verdict.rule):
+        await VERDICTS.put_at(tx, {id: verdict}, {"variant": variant})
 
 
 async def evidence_of(view: Reads, decision: Decision) -> list[Block]:
@@ -60,10 +67,7 @@ async def _change_models(tx: Tx, variant: str, changes: Sequence[Change], at: fl
 
 
 def _begins_round(jobs: Sequence[Job], cause: Envelope) -> bool:
-    """Whether *jobs* begin another round of the loop because the last one has ended.
-
-    Then they begin a trace of their own: a line that always has enough games would have one that never ends.
-    """
+    """Whether *jobs* begin another round of the loop, and with it a trace: one for all rounds would never end."""
     first = any(isinstance(job, Export) or (isinstance(job, Train) and job.samples is None) for job in jobs)
     return first and cause.name in _ROUND_ENDS
 
@@ -73,7 +77,7 @@ async def carry_out(tx: Tx, step: Step, cause: Envelope, envelopes: EnvelopeFact
     variant = step.line.variant
     await save_line(tx, step.line)
     for obsolete in step.cancel:
-        await cancel(tx, obsolete)
+        await cancel(tx, obsolete, envelopes)
     await tx.append([envelopes.make(event, cause=cause, source="pipeline") for event in step.events])
     context = "" if _begins_round(step.jobs, cause) else trace.to_text(trace.caused_by(cause))
     await enqueue(tx, step.jobs, envelopes, cause.time, context)

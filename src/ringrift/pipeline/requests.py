@@ -16,22 +16,21 @@ from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline import challenge, moves
 from ringrift.pipeline.line import LINES, Line, ManualJob, Stage
-from ringrift.pipeline.step import Context, Step, with_more
+from ringrift.pipeline.queues import room_in_stage
+from ringrift.pipeline.step import PROMOTE, Context, Step, with_more
 from ringrift.store.follow import wait_for
 from ringrift.store.ports import Reads, Store, Tx
 from ringrift.store.records import Records
 
 _GATE = "requested"
-STAGES = {
+STAGES = {  #: Every stage that can be requested, and when its turn is.
     "sync": "while batches wait for their copies",
     "export": "while it is collecting",
     "train": "after an export",
     "evaluate": "after a candidate was trained, copied and checked",
     "promote": "after a match that was won",
 }
-"""Every stage that can be requested, and when its turn is."""
-_ANSWERS_MAX = 64
-"""Answers that are stored for each variant: a client reads the one to its own request within seconds."""
+_ANSWERS_MAX = 64  #: Answers that are stored for each variant: a client reads its own within seconds.
 ANSWER_SECONDS_MAX = 10.0
 
 
@@ -42,23 +41,18 @@ class _RequestAnswer(Value):
     verdict: Verdict
 
 
-_ANSWERS = Records[tuple[_RequestAnswer, ...]]("answer", tuple[_RequestAnswer, ...])
-"""By variant: the last answers, oldest first."""
+_ANSWERS = Records[tuple[_RequestAnswer, ...]]("answer", tuple[_RequestAnswer, ...])  #: By variant, oldest first.
 
 
-class AnsweredLine(Value):
-    """The answer to a request, and the line as it was then or a moment later."""
-
-    verdict: Verdict
-    line: Line
-
-
-def answer_request(line: Line, event: pipeline.Requested, policy: Policy, at: float) -> Step:
-    """The line after a request: batches are copied again, fresh games are exported early, all else only answers.
-
-    Jobs that the line holds until their stage is requested are let through by :func:`hold`.
-    """
+def answer_request(line: Line, event: pipeline.Requested, context: Context) -> Step:
+    """The line after a request: batches are copied again, games exported early; :func:`hold` lets jobs through."""
+    policy, at, brake = context.policy, context.at, context.brake
     allowed, rule, value, limit = _gate(line, event.stage)
+    if event.stage == PROMOTE and not allowed and not brake.allowed:
+        rule, value, limit = brake.rule, brake.value, brake.limit
+    room = room_in_stage(event.stage, context.pressures, at)
+    if allowed and not room.allowed:
+        allowed, rule, value, limit = False, room.rule, room.value, room.limit
     rule = f"{printable(event.stage, 40)}: {rule}"
     verdict = Verdict(gate=_GATE, allowed=allowed, rule=rule, value=value, limit=limit, since=at)
     step = Step(line=line)
@@ -72,7 +66,7 @@ def answer_request(line: Line, event: pipeline.Requested, policy: Policy, at: fl
 
 def _gate(line: Line, stage: str) -> tuple[bool, str, float, float]:
     """Whether *stage* may be entered, by which rule, where *line* stands by it, and its limit."""
-    waiting = _count_waiting(line, stage)
+    waiting = sum(stage_of(job) == stage for job in line.manual_jobs)
     if waiting:
         return True, "jobs that were held until it is requested", waiting, 1
     match stage:
@@ -81,9 +75,7 @@ def _gate(line: Line, stage: str) -> tuple[bool, str, float, float]:
         case "export" if line.stage is Stage.COLLECTING:
             games = line.fresh if line.window else 0
             return games > 0, "games kept since the last export", games, 1
-        case "train" if line.stage is Stage.TRAINING:
-            return True, "it is under way", 1, 1
-        case "evaluate" if line.stage is Stage.EVALUATING:
+        case "train" | "evaluate" if line.stage is (Stage.TRAINING if stage == "train" else Stage.EVALUATING):
             return True, "it is under way", 1, 1
         case "evaluate" if line.stage is Stage.VERIFYING and line.candidate is not None:
             return False, "it follows by itself: copied and checked", line.candidate.copied + line.candidate.verified, 2
@@ -103,14 +95,14 @@ async def save_answer(tx: Tx, request: str, step: Step) -> None:
     await _ANSWERS.put_at(tx, {step.line.variant: answers})
 
 
-async def wait_for_answer(store: Store, request: str, variant: str, clock: Clock) -> AnsweredLine | None:
-    """The gate's answer to the event with the id *request*; None if no coordinator has answered in time."""
+async def wait_for_answer(store: Store, request: str, variant: str, clock: Clock) -> tuple[Verdict, Line] | None:
+    """The gate's answer to the event *request*, with the line since then; None if no coordinator answers in time."""
 
-    async def find(view: Reads) -> AnsweredLine | None:
+    async def find(view: Reads) -> tuple[Verdict, Line] | None:
         answers = await _ANSWERS.get(view, variant) or ()
         verdict = next((answer.verdict for answer in answers if answer.request == request), None)
         line = await LINES.get(view, variant)
-        return None if verdict is None or line is None else AnsweredLine(verdict=verdict, line=line)
+        return None if verdict is None or line is None else (verdict, line)
 
     return await wait_for(store, find, clock, ANSWER_SECONDS_MAX)
 
@@ -120,28 +112,14 @@ _OFF = "auto-trigger is off"
 
 def stage_of(job: ManualJob) -> str:
     """The stage that an operator must request to have *job* done."""
-    match job:
-        case Sync(kind_of="games"):
-            return "sync"
-        case Export():
-            return "export"
-        case Train():
-            return "train"
-        case Distribute():
-            return "promote"
-    return "evaluate"  # a candidate is copied, checked and matched in one
-
-
-def _count_waiting(line: Line, stage: str) -> int:
-    """How many jobs *line* holds until *stage* is requested."""
-    return sum(stage_of(job) == stage for job in line.manual_jobs)
+    if isinstance(job, Distribute):
+        return PROMOTE
+    # A candidate is copied, checked and matched in one.
+    return "evaluate" if isinstance(job, Sync) and job.kind_of != "games" else job.stage
 
 
 def hold(line: Line, event: Event, context: Context) -> Step:
-    """Let only those jobs of the step through that may be asked for; the line holds the others.
-
-    With auto-trigger on all may, also those that were held while it was off.
-    """
+    """Let those jobs of the step through that may be asked for, with auto-trigger all; the line holds the others."""
     step, policy = context.step, context.policy
     if policy.auto and not step.line.manual_jobs:
         return step
@@ -161,8 +139,7 @@ def require_auto(verdict: Verdict, policy: Policy) -> Verdict:
     """*verdict* on something that is never requested, such as self-play: while auto-trigger is off it waits."""
     if policy.auto:
         return verdict
-    rule = f"{_OFF}: nothing is played by itself"
-    return Verdict(gate=verdict.gate, allowed=False, rule=rule, value=0, limit=1, since=verdict.since)
+    return Verdict(verdict.gate, False, f"{_OFF}: nothing is played by itself", 0, 1, verdict.since)
 
 
 def _part(job: ManualJob) -> str:
@@ -189,12 +166,8 @@ def _concerns(line: Line, job: ManualJob) -> bool:
         case Match() if job.purpose == Purpose.REVIEW:
             opponent = None if line.review is None else line.review.challenge.opponent
             return (job.candidate, job.champion) == (line.champion, opponent)
-        case Sync():
-            return job.blob == candidate
-        case Verify():
-            return job.model == candidate
-        case Match():
-            return job.candidate == candidate
+        case Sync(blob=tested) | Verify(model=tested) | Match(candidate=tested):
+            return tested == candidate
 
 
 def _continues(before: Line, job: ManualJob) -> bool:

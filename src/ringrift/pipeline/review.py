@@ -1,7 +1,8 @@
 """Review: the champion itself is tested against one before it, and the line is rolled back if it lost strength.
 
-A review is due after some promotions, so that a row of lucky ones is noticed; and when a node is quarantined, for then
-a promotion may rest on blocks that are no evidence: those are played again, and the same gate decides once more.
+A review is due after some promotions, so that a row of lucky ones is noticed; when the champion does worse against an
+opponent than the one before it did; and when a node is quarantined, for then a promotion may rest on blocks that are no
+evidence: those are played again, and the same gate decides once more.
 """
 
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ringrift.evaluation import blocks as results
 from ringrift.evaluation.gate import Outcome, elo
 from ringrift.events import evaluation, model
+from ringrift.events.base import Event
 from ringrift.jobs import JobFilter, Purpose
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.settings import Policy
@@ -17,10 +19,9 @@ from ringrift.pipeline import challenge
 from ringrift.pipeline.line import Challenge, Decision, Line, Review, Stage
 from ringrift.pipeline.models import Change, State
 from ringrift.pipeline.moves import distribute, review_jobs, test_jobs
-from ringrift.pipeline.step import Step, with_more
+from ringrift.pipeline.step import Context, Step, with_more
 
-_LEVELS = ((75.0, "critical"), (50.0, "severe"), (35.0, "moderate"))
-"""How many Elo were lost, at the least, and the name of such a loss."""
+_LEVELS = ((75.0, "critical"), (50.0, "severe"), (35.0, "moderate"))  #: Elo lost, at least, and its name.
 
 
 def _level(lost: float) -> str:
@@ -32,26 +33,53 @@ def begin_if_due(step: Step, policy: Policy) -> Step:
     line, every = step.line, policy.review_promotions
     if not every or line.iteration % every or len(line.ancestors) < every or line.iteration == 0:
         return step
-    assert line.champion is not None
-    opponent = line.ancestors[-every].model
-    seed = seed_of(line.variant, Purpose.REVIEW, line.champion, opponent)
+    return _begin(step, line.ancestors[-every].model, f"due after {every} promotions", policy)
+
+
+def _begin(step: Step, opponent: str, reason: str, policy: Policy) -> Step:
+    """*step* with a review of the champion against its ancestor *opponent*."""
+    line, champion = step.line, step.line.champion
+    assert champion is not None
+    seed = seed_of(line.variant, Purpose.REVIEW, champion, opponent)
     test = Challenge(opponent=opponent, gate=policy.review, seed=seed)
-    test, jobs = challenge.next_blocks(line, line.champion, test, policy, Purpose.REVIEW)
-    line = changed(line, review=Review(reason=f"due after {every} promotions", challenge=test))
-    return with_more(changed(step, line=line), jobs=jobs)
+    test, jobs = challenge.next_blocks(line, champion, test, policy, Purpose.REVIEW)
+    return with_more(changed(step, line=changed(line, review=Review(reason=reason, challenge=test))), jobs=jobs)
 
 
-def judge_review(line: Line, event: evaluation.BlocksPlayed, policy: Policy, at: float) -> Step:
+def watch_win_rates(line: Line, event: Event, context: Context) -> Step:
+    """Publish a fall of the champion's win rate, and review the champion against the one that did better."""
+    step, drop, policy = context.step, context.drop, context.policy
+    if drop is None or step.line.champion != drop.model:
+        return step
+    step = with_more(step, events=(drop,))
+    ancestors = {ancestor.model for ancestor in step.line.ancestors}
+    if not policy.review_promotions or step.line.review is not None or drop.predecessor not in ancestors:
+        return step  # it is published, and nothing else
+    reason = f"its win rate against {drop.opponent[:12]} is {drop.rate:.2f}, before {drop.before:.2f}"
+    return _begin(step, drop.predecessor, reason, policy)
+
+
+def judge_review(line: Line, event: evaluation.BlocksPlayed, context: Context) -> Step:
     """The line after blocks of its champion's review."""
-    review, champion = line.review, line.champion
+    review = line.review
+    assert review is not None
+    test = challenge.with_blocks(review.challenge, results.from_event(event), line.players)
+    return decide_review(changed(line, review=changed(review, challenge=test)), context)
+
+
+def decide_review(line: Line, context: Context) -> Step:
+    """The line after the blocks of its review so far.  While a brake is set, a lost review waits with its evidence."""
+    review, champion, at = line.review, line.champion, context.at
     assert review is not None
     assert champion is not None
-    test = challenge.with_blocks(review.challenge, results.from_event(event), line.players)
+    test = review.challenge
     verdict = challenge.verdict(line, Purpose.REVIEW, test, at)
     outcome = challenge.outcome(test, line.players)
     if outcome.decided is None:
-        test, jobs = challenge.next_blocks(line, champion, test, policy, Purpose.REVIEW)
+        test, jobs = challenge.next_blocks(line, champion, test, context.policy, Purpose.REVIEW)
         return Step(line=changed(line, review=changed(review, challenge=test)), jobs=jobs, verdicts=(verdict,))
+    if not outcome.decided and not context.brake.allowed:
+        return Step(line=line, verdicts=(verdict, context.brake))
     gain = elo(outcome.score, challenge.evidence(outcome, test).scale(line.players))
     result = {"blocks": outcome.blocks, "score": outcome.score, "elo": gain, "reason": review.reason}
     shared: dict[str, Any] = {"variant": line.variant, "model": champion, "opponent": test.opponent, **result}
@@ -59,7 +87,6 @@ def judge_review(line: Line, event: evaluation.BlocksPlayed, policy: Policy, at:
     if outcome.decided:
         step = Step(line=changed(line, review=None), cancel=review_jobs(line))
     else:
-        line = changed(line, review=changed(review, challenge=test))
         step = roll_back(line, test.opponent, f"review ({review.reason}): {outcome.rule}", at, outcome)
     return with_more(step, events=(reviewed,), verdicts=(verdict,))
 
@@ -77,23 +104,18 @@ def roll_back(
     before, candidate = line.champion, line.candidate
     test = line.review.challenge if line.review and outcome else None
     evidence = challenge.evidence(outcome, test) if outcome and test else None
-    changes = [
-        Change(model=before, generation=line.generation, state=state),
-        Change(model=to, generation=target.generation, state=State.CHAMPION),
-    ]
+    changes = [Change(before, line.generation, state), Change(to, target.generation, State.CHAMPION)]
     cancel: tuple[JobFilter, ...] = (*review_jobs(line), *test_jobs(line))
     rejected: tuple[model.Rejected, ...] = ()
     if candidate is not None:
         why = "the champion that it was tested against was rolled back"
         rejected = (model.Rejected(variant=line.variant, model=candidate.model, reason=why),)
-        changes.append(Change(model=candidate.model, generation=candidate.generation, state=State.REJECTED))
+        changes.append(Change(candidate.model, candidate.generation, State.REJECTED))
     if line.stage in (Stage.EXPORTING, Stage.TRAINING) and line.awaited_job is not None:
         cancel += (JobFilter(variant=line.variant, key=line.awaited_job),)
     level = _level(-elo(evidence.score, evidence.scale(line.players))) if evidence else ""
-    rolled_back = model.RolledBack(
-        variant=line.variant, model=before, to=to, generation=target.generation, reason=reason
-    )
-    rolled_back = changed(rolled_back, level=level, evidence=evidence)
+    went = {"variant": line.variant, "model": before, "to": to, "reason": reason, "level": level}
+    rolled_back = model.RolledBack(generation=target.generation, evidence=evidence, **went)
     earlier = line.ancestors[: line.ancestors.index(target)]
     step = distribute(changed(line, ancestors=earlier), target, at)
     step = with_more(step, events=(*rejected, rolled_back), models=tuple(changes), cancel=cancel)

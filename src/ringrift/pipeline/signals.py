@@ -24,13 +24,10 @@ from ringrift.store.records import Records
 
 _HOUR = 3600.0
 _CONFIDENCE = 0.95
-PERIODS_RECENT = 8
-"""Champions that velocity rests on: older ones say nothing about now."""
-STALL, FAST = 2.0, 50.0
-"""Elo an hour: next to nothing, and as much as urgency takes notice of."""
+PERIODS_RECENT = 8  #: Champions that velocity rests on: older ones say nothing about now.
+STALL, FAST = 2.0, 50.0  #: Elo an hour: next to nothing, and as much as urgency takes notice of.
+# Weights of waiting games, a sure gain and a lost champion in the urgency of training; together 1.
 URGENCY_DATA, URGENCY_VELOCITY, URGENCY_REGRESSION = 0.5, 0.3, 0.2
-"""Weights of waiting games, a sure gain and a lost champion in the urgency of training; together 1."""
-
 _Trend = Literal["unknown", "rising", "steady", "flat"]
 
 
@@ -43,38 +40,36 @@ class _Signal(Value):
     upper: float
     limit: float
     certain: bool
-    rule: str
-    """The condition under which it is certain."""
+    rule: str  #: The condition under which it is certain.
 
 
-class _Rule(Value):
-    """The effect of a certain signal on a setting, its limit, and when it ends."""
+class _Change(Value):
+    """A change of one setting because of a signal."""
 
     signal: str
     setting: str
     how: Literal["times", "at most", "is"]
     amount: float
-    bound: float
-    """Limit of the amount, however often the signal comes."""
+
+
+class _Rule(_Change):
+    """The effect of a certain signal on a setting, its limit, and when it ends."""
+
+    bound: float  #: Limit of the amount, however often the signal comes.
     seconds: float
 
 
-_EFFECTS: tuple[_Rule, ...] = (
+_EFFECTS: tuple[_Rule, ...] = (  #: Everything that feedback may change.
     _Rule(signal="plateau", setting="games_per_export", how="times", amount=1.5, bound=2.0, seconds=6 * _HOUR),
     _Rule(signal="stall", setting="games_per_export", how="times", amount=1.5, bound=2.0, seconds=6 * _HOUR),
     _Rule(signal="regression", setting="review_promotions", how="at most", amount=1, bound=1, seconds=24 * _HOUR),
     _Rule(signal="urgency", setting="lead", how="is", amount=LEAD_MAX, bound=LEAD_MAX, seconds=_HOUR),
 )
-"""Everything that feedback may change."""
 
 
-class _Effect(Value):
+class _Effect(_Change):
     """A change of one setting that is in force from *since* to *until*."""
 
-    signal: str
-    setting: str
-    how: Literal["times", "at most", "is"]
-    amount: float
     since: float
     until: float
 
@@ -84,16 +79,11 @@ class Feedback(Value):
 
     variant: str
     effects: tuple[_Effect, ...] = ()
-    velocity: Interval | None = None
-    """Elo an hour when its ratings were last computed; None if nothing can be said."""
-    trend: _Trend = "unknown"
-    """As it was last published."""
-    rejections: int = 0
-    """Since the last promotion."""
-    since: float = 0.0
-    """When the first of them was."""
-    plateaued: bool = False
-    """Whether this plateau was published."""
+    velocity: Interval | None = None  #: Elo an hour when its ratings were last computed; None if nothing can be said.
+    trend: _Trend = "unknown"  #: As it was last published.
+    rejections: int = 0  #: Since the last promotion.
+    since: float = 0.0  #: When the first of them was.
+    plateaued: bool = False  #: Whether this plateau was published.
 
 
 FEEDBACK = Records("feedback", Feedback, id="variant")
@@ -135,14 +125,13 @@ def _passing_share_max(rejections: int) -> float:
 
 def regression(evidence: Evidence | None, players: int) -> _Signal:
     """That the champion which had to go was weaker than the one that is back: only blocks can show it."""
-    elo = None
-    if evidence is not None:
-        elo = summed([(evidence.score, evidence.blocks, evidence.scale(players))], _CONFIDENCE)
+    gain = [] if evidence is None else [(evidence.score, evidence.blocks, evidence.scale(players))]
+    elo = summed(gain, _CONFIDENCE) if gain else None
     rule = "upper bound of the Elo of the replaced champion is below 0"
     return _signal("regression", elo, 0.0, elo is not None and elo.upper < 0.0, rule)
 
 
-def _urgency(line: Line, feedback: Feedback, policy: Policy, at: float) -> _Signal:
+def urgency(line: Line, feedback: Feedback, policy: Policy, at: float) -> _Signal:
     """How soon *line* should train, 0 … 1: by games that wait, by a sure gain, by a champion it lost."""
     waiting = min(line.fresh / (FRESH_EXPORTS_MAX * policy.games_per_export), 1.0)
     lost = any(effect.signal == "regression" for effect in active_effects(feedback.effects, at))
@@ -207,19 +196,18 @@ def _adjust_policy(policy: Policy, effects: Iterable[_Effect], now: float) -> Po
 
 def steer(line: Line, feedback: Feedback, policy: Policy, at: float) -> Policy:
     """*policy* as feedback adjusts it for *line* now."""
-    urgent = apply_signal((), _urgency(line, feedback, policy, at), at)
+    urgent = apply_signal((), urgency(line, feedback, policy, at), at)
     return _adjust_policy(policy, (*feedback.effects, *urgent), at)
 
 
 def signal_verdict(signal: _Signal, effects: Iterable[_Effect], at: float) -> Verdict:
     """Why *signal* has an effect or has none: the bound that decides, and until when it lasts."""
     until = next((effect.until for effect in active_effects(effects, at) if effect.signal == signal.name), None)
-    value, gate = signal.upper if math.isfinite(signal.upper) else 0.0, f"feedback {signal.name}"
-    limit, allowed = signal.limit, until is not None
-    return Verdict(gate=gate, allowed=allowed, rule=signal.rule, value=value, limit=limit, since=at, until=until)
+    value = signal.upper if math.isfinite(signal.upper) else 0.0
+    return Verdict(f"feedback {signal.name}", until is not None, signal.rule, value, signal.limit, at, until)
 
 
 def expiry_verdict(effect: _Effect, at: float) -> Verdict:
     """The verdict on *effect* once it is over."""
-    gate, rule = f"feedback {effect.signal}", f"its effect on {effect.setting} has expired"
-    return Verdict(gate=gate, allowed=False, rule=rule, value=effect.amount, limit=effect.amount, since=at)
+    rule = f"its effect on {effect.setting} has expired"
+    return Verdict(f"feedback {effect.signal}", False, rule, effect.amount, effect.amount, at)

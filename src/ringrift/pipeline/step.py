@@ -1,10 +1,11 @@
 """Step: the line after an event with everything that follows from it; context: what a decision may look at besides."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ringrift.evaluation.budget import Account
 from ringrift.events.base import Event
-from ringrift.events.evaluation import Block
+from ringrift.events.evaluation import Block, WinRateFell
 from ringrift.jobs import Job, JobFilter
 from ringrift.kernel.settings import Policy
 from ringrift.kernel.value import Value, changed
@@ -13,6 +14,11 @@ from ringrift.pipeline.line import Decision, Line, Stage
 from ringrift.pipeline.models import Change
 from ringrift.pipeline.ratings import LineRatings
 from ringrift.pipeline.signals import Feedback
+from ringrift.work.pressure import QueuePressure
+from ringrift.work.run_states import RunStates
+
+Promotion = tuple[Decision, tuple[Block, ...]]  #: The decision that made a champion, and the blocks that it rests on.
+PROMOTE = "promote"  #: The stage, and the gate, of every move of the champion pointer.
 
 
 class Step(Value):
@@ -23,16 +29,11 @@ class Step(Value):
     events: tuple[Event, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     decision: Decision | None = None
-    evidence: tuple[str, ...] = ()
-    """The ids of the blocks that the decision rests on."""
-    models: tuple[Change, ...] = ()
-    """Models that have come to another state."""
-    account: Account | None = None
-    """The run's error budget, if this step has changed it."""
-    feedback: Feedback | None = None
-    """The feedback of the line, if this step has changed it."""
-    cancel: tuple[JobFilter, ...] = ()
-    """Live jobs that are obsolete."""
+    evidence: tuple[str, ...] = ()  #: The ids of the blocks that the decision rests on.
+    models: tuple[Change, ...] = ()  #: Models that have come to another state.
+    account: Account | None = None  #: The run's error budget, if this step has changed it.
+    feedback: Feedback | None = None  #: The feedback of the line, if this step has changed it.
+    cancel: tuple[JobFilter, ...] = ()  #: Live jobs that are obsolete.
 
 
 def move(line: Line, stage: Stage, at: float, **changes: object) -> Line:
@@ -51,28 +52,25 @@ def with_more(step: Step, **more: Any) -> Step:
     return changed(step, **{**more, **joined})
 
 
-class Promotion(Value):
-    """The decision that made the champion, and the blocks that it rests on."""
-
-    decision: Decision
-    blocks: tuple[Block, ...]
-
-
 class Context(Value):
     """The input of a decision about one line.  The pipeline daemon loads what the event calls for."""
 
     policy: Policy
-    at: float
-    """The time of the event."""
-    account: Account
-    """The run's error budget, from which every test of a candidate pays."""
-    step: Step
-    """The step that the deciders before this one have made."""
+    at: float  #: The time of the event.
+    account: Account  #: The run's error budget, from which every test of a candidate pays.
+    step: Step  #: The step that the deciders before this one have made.
     feedback: Feedback
     ratings: LineRatings
-    quarantined: frozenset[str] = frozenset()
-    """Those of the nodes of the event that are in quarantine."""
+    quarantined: frozenset[str] = frozenset()  #: Those of the nodes of the event that are in quarantine.
     promotion: Promotion | None = None
+    drop: WinRateFell | None = None  #: The fall of the champion's win rate that the event shows, if it does.
+    run_states: RunStates = RunStates()
+    pressures: Mapping[str, QueuePressure] = {}  #: By queue, where it was measured.
+
+    @property
+    def brake(self) -> Verdict:
+        """Whether the champion pointer of the line may move: in every run state but *running* it stays."""
+        return self.run_states.verdict(PROMOTE, variant=self.step.line.variant, stage=PROMOTE, now=self.at)
 
 
 def context_for(line: Line, policy: Policy, at: float, account: Account) -> Context:

@@ -20,15 +20,10 @@ from ringrift.kernel.variant import parse
 from ringrift.kernel.verdict import Verdict
 from ringrift.store.records import Records
 
-_GATE = "trust"
-_TALLIES_MAX = 32
-"""Matches that are remembered; the oldest go first."""
-_OPEN_MAX = 2
-"""Canary jobs that may wait for one node: one that is away must not find a heap of them."""
-MAJORITY_MIN = 3
-"""Nodes that play from which on a majority tells the truth; among fewer the leader is trusted."""
-SETTLE_SECONDS = 600.0
-"""Time without a node joining before the leader is trusted: a fleet that just starts may yet have a majority."""
+_TALLIES_MAX = 32  #: Matches that are remembered; the oldest go first.
+_OPEN_MAX = 2  #: Canary jobs that may wait for one node: one that is away must not find a heap of them.
+MAJORITY_MIN = 3  #: Nodes that play from which on a majority tells the truth; among fewer the leader is trusted.
+SETTLE_SECONDS = 600.0  #: Without a node joining before the leader is trusted: a fleet may yet have a majority.
 
 Result = BatchFinished | BlocksPlayed | CanaryPlayed
 
@@ -37,16 +32,11 @@ class Trust(Value):
     """The trust record of one node."""
 
     node: str
-    games: int = 0
-    """All that it has reported, canaries included."""
-    canary_games: int = 0
-    """Games of the canaries asked of it."""
-    answered: int = 0
-    """Canary blocks that it has reported."""
-    open_jobs: int = 0
-    """Canary jobs neither answered nor given up."""
-    following: dict[str, int] = {}
-    """By variant: the number of its next canary."""
+    games: int = 0  #: All that it has reported, canaries included.
+    canary_games: int = 0  #: Games of the canaries asked of it.
+    answered: int = 0  #: Canary blocks that it has reported.
+    open_jobs: int = 0  #: Canary jobs neither answered nor given up.
+    following: dict[str, int] = {}  #: By variant: the number of its next canary.
 
 
 TRUSTS = Records("trust", Trust, id="node")
@@ -61,10 +51,9 @@ class TrustState(Value):
     canaries: Canaries
     tallies: tuple[MatchTally, ...] = ()
     quarantined: frozenset[str] = frozenset()
-    trusted: str | None = None
-    """The node whose report is the truth because there is no majority to ask."""
-    agree: int = canary.AGREE_MIN
-    """How many nodes must report the same of a canary before it is the truth."""
+    trusted: str | None = None  #: The node whose report is the truth because there is no majority to ask.
+    room: bool = True  #: Whether the queue of matches has room for canaries.
+    agree: int = canary.AGREE_MIN  #: How many nodes must report the same of a canary before it is the truth.
 
 
 class TrustStep(Value):
@@ -73,10 +62,8 @@ class TrustStep(Value):
     state: TrustState
     jobs: tuple[Match, ...] = ()
     events: tuple[Quarantined, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
-    """For each of *events*, why."""
-    dropped: tuple[str, ...] = ()
-    """Tallies that are remembered no more."""
+    verdicts: tuple[Verdict, ...] = ()  #: For each of *events*, why.
+    dropped: tuple[str, ...] = ()  #: Tallies that are remembered no more.
 
 
 def judge_result(state: TrustState, event: Result, at: float) -> TrustStep:
@@ -87,18 +74,17 @@ def judge_result(state: TrustState, event: Result, at: float) -> TrustStep:
     games = event.games if isinstance(event, BatchFinished) else players * len(event.blocks)
     state = changed(state, trust=changed(state.trust, games=state.trust.games + games))
     step = TrustStep(state=state)
-    match event:
-        case BlocksPlayed():
-            step = _judge_blocks(state, event, players, at)
-        case CanaryPlayed():
-            step = _judge_canaries(state, event, at)
+    if isinstance(event, BlocksPlayed):
+        step = _judge_blocks(state, event, players, at)
+    elif isinstance(event, CanaryPlayed):
+        step = _judge_canaries(state, event, at)
     return step if event.node in step.state.quarantined else _with_canaries(step, event.variant, players)
 
 
 def give_up_canary(state: TrustState, event: Buried) -> TrustStep:
     """A canary was not played.  One that was refused at once never will be: the workload has no such players."""
     trust = changed(state.trust, open_jobs=max(state.trust.open_jobs - 1, 0))
-    canaries = canary.refuse(state.canaries) if event.attempts <= 1 else state.canaries
+    canaries = changed(state.canaries, refused=True) if event.attempts <= 1 else state.canaries
     return TrustStep(state=changed(state, trust=trust, canaries=canaries))
 
 
@@ -108,7 +94,7 @@ def operator_verdict(reason: str, at: float) -> Verdict:
 
 
 def _verdict(rule: str, at: float, value: float = 1.0, limit: float = 0.0) -> Verdict:
-    return Verdict(gate=_GATE, allowed=False, rule=rule, value=value, limit=limit, since=at)
+    return Verdict("trust", False, rule, value, limit, at)
 
 
 def _judge_blocks(state: TrustState, event: BlocksPlayed, players: int, at: float) -> TrustStep:
@@ -135,14 +121,11 @@ def _judge_canaries(state: TrustState, event: CanaryPlayed, at: float) -> TrustS
     canaries, mismatches = canary.judge_report(
         state.canaries, event.node, event.blocks, trusted=state.trusted, agree=state.agree
     )
-    rules = {mismatch.node: _mismatch(event.variant, mismatch) for mismatch in reversed(mismatches)}
-    verdicts = {node: _verdict(rule, at) for node, rule in rules.items()}
+    verdicts = {}
+    for row in reversed(mismatches):
+        scores = f"scores {list(row.truth)}, this node reported {list(row.scores)}"
+        verdicts[row.node] = _verdict(f"canary {row.number} of {event.variant} {scores}; wrong canaries", at)
     return _quarantine(changed(state, canaries=canaries), verdicts)
-
-
-def _mismatch(variant: str, mismatch: canary.Mismatch) -> str:
-    truth, scores = list(mismatch.truth), list(mismatch.scores)
-    return f"canary {mismatch.number} of {variant} scores {truth}, this node reported {scores}; wrong canaries"
 
 
 def _quarantine(state: TrustState, verdicts: dict[str, Verdict]) -> TrustStep:
@@ -152,10 +135,8 @@ def _quarantine(state: TrustState, verdicts: dict[str, Verdict]) -> TrustStep:
         return TrustStep(state=state)
     tallies = tuple(homogeneity.without(tally, new) for tally in state.tallies)
     state = changed(state, quarantined=state.quarantined | set(new), tallies=tallies)
-    events = tuple(
-        Quarantined(node=node, reason=f"{verdict.rule}: {verdict.value:.3g} of {verdict.limit:g}")
-        for node, verdict in new.items()
-    )
+    reasons = {node: f"{verdict.rule}: {verdict.value:.3g} of {verdict.limit:g}" for node, verdict in new.items()}
+    events = tuple(Quarantined(node=node, reason=reason) for node, reason in reasons.items())
     return TrustStep(state=state, events=events, verdicts=tuple(new.values()))
 
 
@@ -163,7 +144,8 @@ def _with_canaries(step: TrustStep, variant: str, players: int) -> TrustStep:
     """*step* with the next canaries of its node, if their share allows some."""
     trust, canaries = step.state.trust, step.state.canaries
     owed = canary.blocks_owed(trust.games, trust.canary_games, players)
-    if not owed or canaries.refused or trust.open_jobs >= _OPEN_MAX:
+    # What is owed is not forgotten: the next result asks for it, when the queue has room.
+    if not owed or canaries.refused or trust.open_jobs >= _OPEN_MAX or not step.state.room:
         return step
     job = canary.job(canaries, trust.node, trust.following.get(variant, 0), owed)
     following = {**trust.following, variant: (job.first + job.count) % canary.NUMBERS}

@@ -16,12 +16,9 @@ from typing import TypeAlias, cast
 import apsw
 
 _SECTOR_BYTES, _TEAR_BYTES = 4096, 512
-_JULIAN_DAY_EPOCH = 2440587.5
-_NOW_DAYS = _JULIAN_DAY_EPOCH + 1_700_000_000 / 86400
-_DAY_MILLISECONDS = 86_400_000
+_NOW_DAYS = 2440587.5 + 1_700_000_000 / 86400  # from the Julian day of the epoch on
 
-_Change: TypeAlias = tuple[int, bytes | None]
-"""Bytes written at an offset, or, with None, a cut of the file to that length."""
+_Change: TypeAlias = tuple[int, bytes | None]  #: Bytes written at an offset; None cuts the file to that length.
 
 
 @dataclass(eq=False, slots=True)
@@ -49,9 +46,7 @@ class _OpenFile:
     """A file as one connection holds it, dead after the next cut or kill; SQLite calls its methods by name."""
 
     def __init__(self, disk: "Disk", image: _Image) -> None:
-        self._disk = disk
-        self._era = disk.era
-        self._image = image
+        self._disk, self._era, self._image = disk, disk.era, image
 
     def xRead(self, amount: int, offset: int) -> bytes:
         """The bytes that are there; fewer than *amount* at the end of the file."""
@@ -138,13 +133,9 @@ class Disk(apsw.VFS):
 
     def __init__(self, name: str, rng: Random) -> None:
         super().__init__(name, base="")
-        self.name = name
+        self.name, self._rng = name, rng
         self.room: int | None = None
-        self.fail_sync = 0
-        self.writes = 0
-        self.syncs = 0
-        self.era = 0
-        self._rng = rng
+        self.fail_sync = self.writes = self.syncs = self.era = 0
         # SQLite asks for noise once per process, so it must not move the draws of one simulation and not another.
         self._noise = Random(rng.getrandbits(64))
         self._images: dict[str, _Image] = {}
@@ -155,7 +146,8 @@ class Disk(apsw.VFS):
         for image in self._images.values():
             survivors = image.pending[: self._rng.randint(0, len(image.pending))]
             if survivors and self._rng.random() < 0.5:
-                survivors.append(self._tear(survivors.pop()))
+                offset, data = survivors.pop()  # a torn write
+                survivors.append((offset, data and data[: self._rng.randrange(0, len(data), _TEAR_BYTES)]))
             image.settle(survivors)
             image.content = bytearray(image.durable)
 
@@ -164,10 +156,6 @@ class Disk(apsw.VFS):
         self.era += 1
         for image in self._images.values():
             image.locks.clear()
-
-    def close(self) -> None:
-        """Take the disk out of SQLite's list."""
-        self.unregister()
 
     def check_room(self, growth: int) -> None:
         """Raise FullError if the files may not grow by *growth* bytes."""
@@ -214,15 +202,11 @@ class Disk(apsw.VFS):
         return _NOW_DAYS
 
     def xCurrentTimeInt64(self) -> int:
-        return int(_NOW_DAYS * _DAY_MILLISECONDS)
+        return int(_NOW_DAYS * 86_400_000)
 
     def xGetLastError(self) -> tuple[int, str | None]:
         """There is no system below that could have failed."""
         return 0, None
-
-    def _tear(self, change: _Change) -> _Change:
-        offset, data = change
-        return offset, data and data[: self._rng.randrange(0, len(data), _TEAR_BYTES)]
 
 
 def _apply(content: bytearray, change: _Change) -> None:

@@ -53,21 +53,16 @@ class Nemesis:
             case "wall":
                 seconds = rng.choice((-3600.0, -1.0, 60.0, 3600.0))
                 world.log(f"the wall clock of {name} jumps by {seconds:g} s")
-                world.loop.step_wall(name, seconds)
+                world.loop.clock(name).offset += seconds
             case "stop" if name in world.nodes:
                 seconds = await world.stop(name)
                 if seconds > SETTINGS.work.grace_seconds + _GRACE_MARGIN_SECONDS:
                     self.slow_stops.append(f"I17: {name} took {seconds:.2f} s to stop")
                 world.start(name)
-            case "corrupt":
-                self._flip_bit(name)
-
-    def _flip_bit(self, name: str) -> None:
-        files = self._world.blobs[name].files
-        if files:
-            blob = self._rng.choice(sorted(files))
-            files[blob] = bytes([files[blob][0] ^ 1]) + files[blob][1:]
-            self._world.log(f"a bit of blob {blob[:8]} on {name} flips")
+            case "corrupt" if files := world.blobs[name].files:
+                blob = rng.choice(sorted(files))
+                files[blob] = bytes([files[blob][0] ^ 1]) + files[blob][1:]
+                world.log(f"a bit of blob {blob[:8]} on {name} flips")
 
     async def _restore(self, name: str) -> None:
         world = self._world

@@ -1,7 +1,6 @@
 """Workers of a simulated node: the fake workload in the loop itself, in virtual time, with seeded crashes and hangs."""
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -9,14 +8,17 @@ from random import Random
 from types import SimpleNamespace
 from typing import cast
 
+from ringrift.blobs.folder import Folder
 from ringrift.bus import trace
 from ringrift.jobs import Rate
 from ringrift.kernel.errors import ChildDied, JobFailed
 from ringrift.kernel.value import Value
 from ringrift.sim.blobs import MemoryBlobs
 from ringrift.work.launch.ports import Progress, ReportProgress
+from ringrift.work.launch.process import ToChild
 from ringrift.workers import rate
-from ringrift.workload.api import Artifact, JobResult, JobSpec, Kind, Refused, Scalar
+from ringrift.workers.context import WorkerContext
+from ringrift.workload.api import JobResult, JobSpec, Refused
 from ringrift.workload.fake import Fake
 
 _BEATS = 4
@@ -30,32 +32,19 @@ class WorkerBehaviour(Value):
     hang: float = 0.0
 
 
-class _Context:
-    """:class:`ringrift.workload.api.JobContext` over the blobs of a simulated node."""
+class _MemoryFolder(Folder):
+    """The blobs of a simulated node as a job sees them."""
 
     def __init__(self, blobs: MemoryBlobs) -> None:
         self._blobs = blobs
-        self.traceparent = trace.traceparent()
 
-    def open_input(self, blob: str) -> Path:
+    def put(self, data: bytes) -> str:
+        return self._blobs.add(data)
+
+    def open(self, blob: str) -> Path:
         data = self._blobs.open(blob)
         # The part of a path that the fake workload uses.
         return cast("Path", SimpleNamespace(open=lambda mode: BytesIO(data)))
-
-    def publish(self, kind: Kind, data: bytes, meta: Mapping[str, Scalar]) -> Artifact:
-        return Artifact(kind=kind, blob=self._blobs.add(data), size=len(data), meta=dict(meta))
-
-    def heartbeat(self, done: float, **metrics: float) -> None:
-        """Ignored: the worker reports its own virtual progress."""
-
-    def should_stop(self) -> bool:
-        return False
-
-    def checkpoint(self, data: bytes) -> None:
-        self._blobs.add(data)
-
-    def resume(self) -> bytes | None:
-        return None
 
 
 class _SimWorker:
@@ -78,7 +67,10 @@ class _SimWorker:
             report(Progress(beat / _BEATS, {}))
         try:
             do = rate.run if spec.stage == Rate.kind() else Fake().run
-            return replace(do(spec, _Context(self._blobs)), version=Fake.version)
+            # Its heartbeats are ignored: the worker reports its own virtual progress.
+            folder, message = _MemoryFolder(self._blobs), ToChild(traceparent=trace.traceparent())
+            context = WorkerContext(folder, lambda beat: None, lambda: False, message)
+            return replace(do(spec, context), version=Fake.version)
         except Refused as refused:
             raise JobFailed(refused.reason, retry=False, blob=refused.blob) from refused
 

@@ -135,10 +135,6 @@ class SimLoop(asyncio.BaseEventLoop):
             self._runnable.append(process)
         process.paused = False
 
-    @property
-    def host(self) -> str:
-        return _HOST.get(self._world).host
-
     def clock(self, host: str) -> _HostClock:
         """The clocks of *host*; they outlive its processes."""
         return self._clocks.setdefault(host, _HostClock(self))
@@ -148,9 +144,6 @@ class SimLoop(asyncio.BaseEventLoop):
         assert rate > 0
         clock = self.clock(host)
         clock.ticks, clock.ticks_at, clock.rate = clock.tick(), self._now, rate
-
-    def step_wall(self, host: str, seconds: float) -> None:
-        self.clock(host).offset += seconds
 
     def fingerprint(self) -> str:
         """A hash over host, callback and time of every step so far."""
@@ -243,10 +236,8 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _run(self, process: _HostProcess, step: _Step) -> None:
         callback = step._callback
-        owner = getattr(callback, "__self__", None)
-        name = (
-            owner.label if type(owner) is _SimTask else getattr(callback, "__qualname__", type(callback).__qualname__)
-        )
+        task = getattr(callback, "__self__", None)
+        name = task.label if type(task) is _SimTask else getattr(callback, "__qualname__", type(callback).__qualname__)
         self._trace.append(f"{process.host} {name} {self._now}\n")
         self.steps += 1
         if self.steps == self._steps_max:

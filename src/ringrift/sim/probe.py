@@ -23,13 +23,10 @@ class Probes:
     """The outside view of the probes: published, acknowledged, and how the reader treats them."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
-        self.published: list[str] = []
-        self.acked: list[str] = []
+        self.published, self.acked = list[str](), list[str]()
         self.failed_once: set[str] = set()
-        self.handled: dict[str, set[str]] = {}
-        """Probes that the durable handler was called with, and the delivery keys of each."""
-        self.repaired = False
-        self.paused = False
+        self.handled: dict[str, set[str]] = {}  # probes that the durable handler was called with, and their keys
+        self.repaired = self.paused = False
         self._log = log
 
     async def publish_forever(self, host: str, router: Router, start: int) -> None:
@@ -52,8 +49,7 @@ class Probes:
 
     def reader(self) -> Daemon:
         """The durable reader whose effects are counted."""
-        profiles = frozenset({"coordinator", "full"})
-        return Daemon(name="probe", run=self._react, on=(Lost,), role="pipeline", profiles=profiles)
+        return Daemon(name="probe", run=self._react, on=(Lost,), role="pipeline")
 
     async def _react(self, event: Event, envelope: Envelope, tx: Tx) -> None:
         if not isinstance(event, Lost) or event.variant != _VARIANT:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 import apsw
 
 from ringrift.events.base import Envelope
-from ringrift.store.ports import JobRequest, Lease, Renewal
+from ringrift.store.ports import ClaimTerms, JobRequest, Lease, Renewal
 from ringrift.store.sqlite.engine import SqliteStore
 from ringrift.store.sqlite.tx import SqliteTx
 
@@ -34,8 +34,10 @@ class RecordingTx(SqliteTx):
         self._db.executemany(_NOTE, [("enqueued", j.id, 0) for j, id in zip(jobs, ids, strict=True) if j.id == id])
         return ids
 
-    async def claim(self, kinds: Collection[str], holder: str, seconds: float, limit: int) -> Sequence[Lease]:
-        leases = await super().claim(kinds, holder, seconds, limit)
+    async def claim(
+        self, kinds: Collection[str], holder: str, seconds: float, limit: int, terms: ClaimTerms | None = None
+    ) -> Sequence[Lease]:
+        leases = await super().claim(kinds, holder, seconds, limit, terms)
         self._db.executemany(_NOTE, [("claimed", lease.job, lease.fence) for lease in leases])
         return leases
 

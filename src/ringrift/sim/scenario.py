@@ -31,15 +31,15 @@ async def _effects(view: Reads) -> Mapping[str, int]:
     return {id: int(count) for id, count in (await view.scan(EFFECT, "", _EVERYTHING)).items()}
 
 
-async def _conserved(tx: RecordingTx) -> list[str]:
-    return checks.work_is_conserved(len(tx.history("enqueued")), tx.job_states(), await tx.count_jobs())
-
-
 async def _watch_work(world: World, violations: list[str]) -> None:
     """I7 holds at all times, not only at the end."""
+
+    async def check(tx: RecordingTx) -> list[str]:
+        return checks.work_is_conserved(len(tx.history("enqueued")), tx.job_states(), await tx.count_jobs())
+
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
-        violations += await world.query(_conserved) or []
+        violations += await world.query(check) or []
 
 
 async def _check(tx: RecordingTx, probes: Probes, dead: set[str]) -> list[str]:
@@ -81,7 +81,7 @@ async def _play(loop: SimLoop, seed: int, engine: type[RecordingStore]) -> _Outc
         violations.append(f"I18: {error}")
     finally:
         fingerprint, steps = loop.fingerprint(), loop.steps
-        world.disk.close()
+        world.disk.unregister()
     return _Outcome(seed=seed, violations=violations, story=world.story, fingerprint=fingerprint, steps=steps)
 
 

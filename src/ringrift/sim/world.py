@@ -24,14 +24,16 @@ from ringrift.sim.recorder import RecordingStore
 from ringrift.store.open import open_store
 
 _STORE = "store"
-_FULL = [Member(id=id, profile="full") for id in ("n1", "n2")]
-MEMBERS = (*_FULL, Member(id="n3", profile="selfplay", ephemeral=True))
+MEMBERS = (Member(id="n1"), Member(id="n2"), Member(id="n3", profile="selfplay", ephemeral=True))
 _VALUES = """
     store.path=sim.db store.log_events_max=150 blobs.folder=/blobs bus.batch=32 bus.redeliver_seconds=0.8
     bus.redelivery.first_seconds=1 bus.redelivery.seconds_max=4 bus.redelivery.tries=3
-    cluster.beat_seconds=1 cluster.elect_seconds=1 cluster.role_seconds=3 replicas.every_seconds=2 sweep.every_seconds=5
+    cluster.beat_seconds=1 cluster.elect_seconds=1 cluster.role_seconds=3 cluster.heal_seconds=1
+    cluster.heal_rest_seconds=8 cluster.heal_pause_seconds=6 replicas.every_seconds=2 sweep.every_seconds=5
     work.slots=2 work.lease_seconds=3 work.rescue_seconds=0.8 work.measure_queues_seconds=2 work.grace_seconds=2
     work.deadline_seconds=30 work.retry.first_seconds=0.5 work.retry.seconds_max=4 work.retry.tries=6
+    work.breakers.node_failures_max=2 work.breakers.stage_failures_max=3 work.breakers.workload_failures_max=3
+    work.breakers.reset_seconds=2
     policy.games_per_batch=10 policy.games_per_export=40 policy.window_batches_max=12 policy.play_jobs_open=2
     policy.blocks_per_job=16 policy.match_jobs_open=2 policy.gate.blocks_min=8 policy.gate.blocks_max=48
 """
@@ -47,8 +49,10 @@ async def _inline(call: Callable[..., Any], *args: Any) -> Any:
 class World:
     """One simulated cluster."""
 
-    def __init__(self, loop: SimLoop, seed: int, engine: type[RecordingStore] = RecordingStore) -> None:
-        self.loop, self.engine = loop, engine
+    def __init__(
+        self, loop: SimLoop, seed: int, engine: type[RecordingStore] = RecordingStore, settings: Settings = SETTINGS
+    ) -> None:
+        self.loop, self.engine, self._settings = loop, engine, settings
         self.rng = Random(seed)
         self.disk = Disk(f"sim-{seed}-{id(self)}", Random(self.rng.getrandbits(64)))
         seconds, crash, hang = (self.rng.choice(values) for values in ((1.0, 2.0, 3.0), (0.0, 0.05), (0.0, 0.03)))
@@ -73,7 +77,7 @@ class World:
 
     async def _serve_store(self) -> None:
         clock, vfs = self.loop.clock(_STORE), self.disk.name
-        async with open_store(SETTINGS.store, clock, engine=self.engine, offload=_inline, vfs=vfs) as store:
+        async with open_store(self._settings.store, clock, engine=self.engine, offload=_inline, vfs=vfs) as store:
             assert isinstance(store, RecordingStore)
             self.store = store
             await asyncio.get_running_loop().create_future()
@@ -88,7 +92,8 @@ class World:
     async def _run_node(self, name: str, start: int) -> None:
         member = next(member for member in MEMBERS if member.id == name)
         launch = SimLaunch(self.blobs[name], Random(self.rng.getrandbits(64)), self.behaviour)
-        settings, clock, rng = settings_of(SETTINGS, member), self.loop.clock(name), Random(self.rng.getrandbits(64))
+        settings, clock = settings_of(self._settings, member), self.loop.clock(name)
+        rng = Random(self.rng.getrandbits(64))
         engines: Any = {"store": self.store, "blobs": self.blobs[name], "reach": self._reach, "launch": launch}
         async with Node.open(settings, clock, rng, extra=(self.probes.reader(),), **engines) as node:
             self.nodes[name] = node
@@ -149,10 +154,8 @@ class World:
 
     async def query(self, question: Callable[[Any], Awaitable[Any]]) -> Any:
         """The answer of the store to *question*; None while it is down."""
-        try:
-            if self.store is None:
-                return None
-            async with self.store.begin() as tx:
-                return await question(tx)
-        except RingriftError:
-            return None
+        if self.store is not None:
+            with suppress(RingriftError):
+                async with self.store.begin() as tx:
+                    return await question(tx)
+        return None

@@ -4,19 +4,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.sqlite.connect import inspect_file
 from ringrift.store.sqlite.engine import SqliteStore
-from ringrift.store.sqlite.files import is_locked, only_one
+from ringrift.store.sqlite.files import only_one
 from ringrift.store.sqlite.reads import Offload
 from ringrift.threads import to_its_end
 
 _THREADS = 4
-_COORDINATOR_LOCK = "coordinator.lock"
 
 
 @asynccontextmanager
@@ -30,13 +29,8 @@ async def open_store(
 ) -> AsyncIterator[SqliteStore]:
     """Open the store of *settings*.  *offload* and *vfs* are for the simulator: COMMIT inline, on a simulated disk."""
     with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="store") as threads:
-        loop = asyncio.get_running_loop()
-
-        async def in_thread(call: Any, *args: Any) -> Any:
-            return await to_its_end(threads, call, *args)
-
-        store = engine(settings, clock, offload or in_thread, vfs)
-        committer = loop.create_task(store.commit_forever(), name="store-commit")
+        store = engine(settings, clock, offload or partial(to_its_end, threads), vfs)
+        committer = asyncio.get_running_loop().create_task(store.commit_forever(), name="store-commit")
         if vfs is None:
             store.enable_wake_ups()
         try:
@@ -47,12 +41,7 @@ async def open_store(
 
 def only_coordinator(settings: StoreSettings, holder: str) -> AbstractContextManager[None]:
     """Be the only coordinator of this store while the body runs.  Raises NotLeader."""
-    return only_one(Path(settings.path).parent / _COORDINATOR_LOCK, holder)
-
-
-def has_coordinator(settings: StoreSettings) -> bool:
-    """Whether a process is the coordinator of this store now."""
-    return is_locked(Path(settings.path).parent / _COORDINATOR_LOCK)
+    return only_one(Path(settings.path).parent / "coordinator.lock", holder)
 
 
 def only_program(settings: StoreSettings, number: int, holder: str) -> AbstractContextManager[None]:

@@ -13,6 +13,8 @@ from ringrift.kernel.value import Value
 
 BEHIND_MAX = 1_000  # unread events of a reader that are counted; beyond that the number does not matter
 STATES = ("ready", "claimed", "done", "dead", "cancelled")
+TASK_PREFIX = "task:"  # begins the kind of every task; jobs and their counts leave tasks out
+TASKS_RETAINED = 1_000  # newest tasks of which the store keeps the body after their end
 
 
 class JobRequest(Value):
@@ -27,6 +29,14 @@ class JobRequest(Value):
     node: str | None = None
     time: float = 0.0
     context: str = ""  # the trace context of the code that enqueued it
+
+
+class ClaimTerms(Value):
+    """What a claim must leave in the queue."""
+
+    without: Mapping[str, Collection[str]] = {}  # kind → variants of which it gets no job of this kind
+    places: Sequence[tuple[Collection[str], int]] = ()  # kinds → how many jobs of these kinds together it may get
+    one_per_variant: Collection[str] = ()  # kinds of which it gets at most one job of each variant
 
 
 class Lease(Value):
@@ -53,6 +63,7 @@ class Renewal(Value):
     fence: int
     progress: float = 0.0
     outputs: bytes | None = None
+    seconds: float | None = None  # the length of the lease from now on; None: as before
 
 
 class Failure(Value):
@@ -89,6 +100,37 @@ class JobRow(Value):
     progress: float
     time: float
     error: str | None
+
+
+class JobCounter(Value):
+    """The number of jobs or tasks of one kind and variant in one state, by holder while they are claimed."""
+
+    kind: str
+    variant: str
+    holder: str
+    count: int
+
+
+class TaskRequest(Value):
+    """A task of a program: a row that *holder*, a node, has claimed from its birth to its end; it is never ready."""
+
+    kind: str  # TASK_PREFIX and its type
+    variant: str
+    key: str
+    body: bytes
+    holder: str
+    seconds: float
+    time: float = 0.0
+
+
+class TaskChange(Value):
+    """A beat of a task (*claimed*) or its end (*done*, *dead*, *cancelled*), with all that it carries now."""
+
+    job: str
+    fence: int
+    state: str
+    body: bytes
+    error: str | None = None
 
 
 class RoleRow(Value):
@@ -199,10 +241,19 @@ class Reads(Protocol):
     async def jobs(
         self, states: Collection[str], limit: int, *, variant: str | None = None, holder: str | None = None
     ) -> Sequence[JobRow]:
-        """Jobs in these states, oldest first."""
+        """Jobs in these states, oldest first; no tasks."""
+
+    async def tasks(self, limit: int, *, keys: Sequence[str] | None = None) -> Sequence[JobRow]:
+        """Tasks that run, oldest first; with *keys* only those."""
+
+    async def last_tasks(self, limit: int) -> Sequence[JobRow]:
+        """The newest tasks, running or ended, oldest first."""
+
+    async def job_counters(self, state: str, kinds: Collection[str]) -> Sequence[JobCounter]:
+        """The counters above 0 of *state* for these kinds of jobs and tasks."""
 
     async def count_jobs(self, variant: str | None = None) -> Mapping[tuple[str, str], int]:
-        """The number of jobs by (kind, state)."""
+        """The number of jobs by (kind, state), without tasks."""
 
     async def roles(self) -> Sequence[RoleRow]:
         """Every role that was ever held."""
@@ -217,10 +268,7 @@ class Reads(Protocol):
         """The bodies of records of *kind*, by id and in the order of their ids, after *after*."""
 
     async def walk(self, roots: Sequence[str], up: bool, limit: int, kinds: Collection[str] = ()) -> Sequence[str]:
-        """Ancestors (*up*) or descendants of *roots*, nearest first, without *roots*.
-
-        With *kinds* it visits only blobs with an origin of one of these kinds.
-        """
+        """Ancestors (*up*) or descendants of *roots*, nearest first; with *kinds* through origins of these alone."""
 
     async def origins(self, blobs: Sequence[str]) -> Sequence[Origin]:
         """How *blobs* were made, in the order of their first use, then of their time."""
@@ -263,8 +311,7 @@ class Tx(Reads, Protocol):
         """The position of *reader*, which starts at *at* if it is new.  Raises Overtaken if it has lapsed."""
 
     async def lapse_readers(self, readers: Sequence[tuple[str, int]]) -> None:
-        """Mark readers as lapsed, unless their position has changed: the log is compacted without them, and they cannot
-        continue until they are forgotten."""
+        """Mark readers as lapsed, unless their position has changed: they cannot continue until they are forgotten."""
 
     async def forget_reader(self, reader: str) -> int:
         """Delete a reader and its failed deliveries; returns their number.  Raises UnknownName."""
@@ -275,8 +322,16 @@ class Tx(Reads, Protocol):
     async def enqueue(self, jobs: Sequence[JobRequest]) -> Sequence[str]:
         """Enqueue *jobs*; returns the id of each, or of the live job with the same key."""
 
-    async def claim(self, kinds: Collection[str], holder: str, seconds: float, limit: int) -> Sequence[Lease]:
-        """Lease up to *limit* ready jobs: highest priority first, then oldest first."""
+    async def claim(
+        self, kinds: Collection[str], holder: str, seconds: float, limit: int, terms: ClaimTerms | None = None
+    ) -> Sequence[Lease]:
+        """Lease up to *limit* ready jobs: highest priority first, then oldest first, as far as *terms* allow."""
+
+    async def register_tasks(self, tasks: Sequence[TaskRequest]) -> Sequence[int | None]:
+        """Insert *tasks*; the fence of each, or None where a row with its key is alive."""
+
+    async def change_tasks(self, changes: Sequence[TaskChange]) -> Sequence[str]:
+        """Renew or end tasks; the ids of those that were still held by their fence."""
 
     async def renew(self, renewals: Sequence[Renewal]) -> None:
         """Renew leases.  Raises LeaseLost with the jobs that another fence holds."""

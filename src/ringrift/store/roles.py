@@ -12,6 +12,7 @@ from ringrift.kernel.errors import LeaseLost, NotLeader
 from ringrift.kernel.stall_detector import Observation, StallDetector
 from ringrift.store.ports import RoleRow, Tx
 
+ROLE_PREFIX = "program."  # begins the name of every role that programs hold, beside those of nodes
 _TRUST = 2 / 3  # the share of a role's seconds for which its holder relies on it
 
 

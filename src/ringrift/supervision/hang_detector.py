@@ -11,27 +11,23 @@ import math
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
 
+from ringrift.events.daemon import Stalled
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import printable
 from ringrift.kernel.health import Health, Status
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import Value, changed
 from ringrift.supervision.unit import ERROR_CHARACTERS_MAX, Unit
 
 _READY_SECONDS_MAX = 30.0
-STALL_SECONDS_MAX = 1.0
-"""How long a node's loop may be blocked before a daemon is blamed for it."""
-_GiveUp = Callable[[Unit], Awaitable[None]]
+STALL_SECONDS_MAX = 1.0  #: How long a node's loop may be blocked before a daemon is blamed for it.
 _CHECK_SECONDS_MAX = 5.0
-_OVERSLEPT = 2.0
-"""A sleep that takes this many times too long means that the process itself was suspended."""
-_OVERSLEPT_SECONDS_MIN = 0.1
-"""Seconds that a busy machine may add to a short sleep."""
-_PING_SECONDS = 0.25
-"""Between an answer and the next call."""
+_OVERSLEPT = 2.0  #: A sleep that takes this many times too long means that the process itself was suspended.
+_OVERSLEPT_SECONDS_MIN = 0.1  #: Seconds that a busy machine may add to a short sleep.
+_PING_SECONDS = 0.25  #: Between an answer and the next call.
 _PLACE_CHARACTERS_MAX = 200
 _FOREIGN = ("asyncio", "threading", "selectors", "concurrent")
 """Modules in which a blocking call may end, but which are never its cause."""
@@ -47,20 +43,14 @@ class _Stall(Value):
 
 
 class _StallWatch:
-    """Watches one loop from a thread of its own, from :meth:`start` until :meth:`stop`."""
+    """Watches the running loop from a thread of its own until :meth:`stop`."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, clock: Clock, seconds_max: float, on_end: Callable[[_Stall], None]
-    ) -> None:
+    def __init__(self, clock: Clock, seconds_max: float, on_end: Callable[[_Stall], None]) -> None:
         """A stall is logged while the loop is still blocked; *on_end* is called in the loop when it runs on."""
-        self._loop, self._clock, self._seconds_max, self._on_end = loop, clock, seconds_max, on_end
+        self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
+        self._clock, self._seconds_max, self._on_end = clock, seconds_max, on_end
         self._stopping = threading.Event()
-        self._loop_thread = threading.get_ident()
         self._thread = threading.Thread(target=self._watch, name="ringrift-stall", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread; to be called in the loop's own thread."""
-        self._loop_thread = threading.get_ident()
         self._thread.start()
 
     def stop(self) -> None:
@@ -75,13 +65,14 @@ class _StallWatch:
                 return
             if answered.wait(self._seconds_max):
                 continue
-            stall = self._observe(start)
+            task, frame = asyncio.current_task(self._loop), sys._current_frames().get(self._loop_thread)
+            name = "no task" if task is None else task.get_name()
+            stall = _Stall(task=name, place=_place(frame), seconds=self._clock.tick() - start)
             log.error("the event loop has been blocked for %.1f s by %s at %s", stall.seconds, stall.task, stall.place)
             while not answered.wait(self._seconds_max):
                 if self._stopping.is_set():
                     return
-            over = _Stall(task=stall.task, place=stall.place, seconds=self._clock.tick() - start)
-            self._call_in_loop(partial(self._on_end, over))
+            self._call_in_loop(partial(self._on_end, changed(stall, seconds=self._clock.tick() - start)))
 
     def _call_in_loop(self, call: Callable[[], None]) -> bool:
         """Have the loop make *call*; False if the loop was closed."""
@@ -90,12 +81,6 @@ class _StallWatch:
         except RuntimeError:
             return False
         return True
-
-    def _observe(self, start: float) -> _Stall:
-        task = asyncio.current_task(self._loop)
-        frame = sys._current_frames().get(self._loop_thread)
-        name = "no task" if task is None else task.get_name()
-        return _Stall(task=name, place=_place(frame), seconds=self._clock.tick() - start)
 
 
 def _place(frame: FrameType | None) -> str:
@@ -117,18 +102,16 @@ class CheckIntervals(Value):
     stall_seconds_max: float | None = None
     """How long the event loop may be blocked; None to watch no loop, as in a simulation."""
 
-    def seconds_of(self, unit: Unit) -> float:
-        """Between two looks at *unit*."""
-        return unit.spec.check_seconds or (self.critical_seconds if unit.spec.critical else self.routine_seconds)
-
 
 class HangDetector:
     """Watches *units* while :meth:`watching`, and writes what it sees into them."""
 
     def __init__(
-        self, node: str, units: Mapping[str, Unit], clock: Clock, intervals: CheckIntervals, *, give_up: _GiveUp
-    ) -> None:
-        self._node, self._units, self._clock, self._intervals, self._give_up = node, units, clock, intervals, give_up
+        self, node: str, units: Mapping[str, Unit], clock: Clock, intervals: CheckIntervals, *,
+        give_up: Callable[[Unit], Awaitable[None]], publish: Callable[[Stalled], object],
+    ) -> None:  # fmt: skip
+        self._node, self._units, self._clock, self._intervals = node, units, clock, intervals
+        self._give_up, self._publish = give_up, publish
         self._last_looks: dict[str, float] = {}
         self._changed = asyncio.Event()
         self.awake = clock.tick()
@@ -137,12 +120,9 @@ class HangDetector:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watch while the body runs."""
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(self._watch(), name=f"{self._node}:hang_detector")
+        task = asyncio.get_running_loop().create_task(self._watch(), name=f"{self._node}:hang_detector")
         limit = self._intervals.stall_seconds_max
-        stall_watch = None if limit is None else _StallWatch(loop, self._clock, limit, self._record_stall)
-        if stall_watch is not None:
-            stall_watch.start()
+        stall_watch = None if limit is None else _StallWatch(self._clock, limit, self._record_stall)
         try:
             yield
         finally:
@@ -160,7 +140,10 @@ class HangDetector:
             own = [unit.spec.check_seconds or math.inf for unit in self._units.values() if unit.should_run]
             step = min([intervals.critical_seconds, intervals.routine_seconds, *own])
             start = self._clock.tick()
-            is_cut_short = await self._sleep(step)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), step)
+            is_cut_short = self._changed.is_set()  # a daemon has started
+            self._changed.clear()
             tick = self._clock.tick()
             if tick - start > max(_OVERSLEPT * step, step + _OVERSLEPT_SECONDS_MIN):
                 self.awake = tick
@@ -172,19 +155,11 @@ class HangDetector:
                 await self._end_if_it_hangs(unit, tick)
             await self._run_checks([unit for unit in due if unit.check is not None and unit.state == "running"])
 
-    async def _sleep(self, seconds: float) -> bool:
-        """Let *seconds* pass; whether that was cut short because a daemon has started."""
-        try:
-            await asyncio.wait_for(self._changed.wait(), seconds)
-        except TimeoutError:
-            return False
-        self._changed.clear()
-        return True
-
     def _is_due(self, unit: Unit, tick: float, step: float) -> bool:
-        last = self._last_looks.get(unit.spec.name)
+        last, usual = self._last_looks.get(unit.spec.name), self._intervals
+        seconds = unit.spec.check_seconds or (usual.critical_seconds if unit.spec.critical else usual.routine_seconds)
         # Half a step early is near enough: a timer that fires a moment too soon must not cost a whole step.
-        return last is None or tick - last >= self._intervals.seconds_of(unit) - step / 2
+        return last is None or tick - last >= seconds - step / 2
 
     async def _end_if_it_hangs(self, unit: Unit, tick: float) -> None:
         if unit.cancelled_at is not None:
@@ -215,6 +190,8 @@ class HangDetector:
         unit = self._units.get(stall.task.removeprefix(f"{self._node}:"))
         if unit is not None:
             unit.record_stall(f"blocked the event loop for {stall.seconds:.1f} s at {stall.place}")
+        daemon = "" if unit is None else unit.spec.name
+        self._publish(Stalled(node=self._node, daemon=daemon, place=stall.place, seconds=stall.seconds))
 
 
 def _check_result(name: str, task: "asyncio.Future[Health]") -> Health:

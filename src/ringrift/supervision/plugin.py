@@ -7,30 +7,21 @@ from typing import Any
 from ringrift.bus.delivery import attempt_sync
 from ringrift.kernel.errors import SettingsError, printable
 from ringrift.kernel.health import Health, Status
-from ringrift.kernel.value import Value
 from ringrift.supervision.spec import Daemon, in_order
 
 _GROUP = "ringrift.daemons"
 _REASON_CHARACTERS_MAX = 300
 
 
-class Plugins(Value):
-    """The daemons of other packages, and for each that cannot be loaded a health that says why."""
-
-    daemons: tuple[Daemon, ...] = ()
-    broken: tuple[Health, ...] = ()
-
-
 def installed(
     ours: Sequence[Daemon], parts: Mapping[str, Any], profile: str, entries: Iterable[EntryPoint] | None = None
-) -> Plugins:
+) -> tuple[tuple[Daemon, ...], tuple[Health, ...]]:
     """The daemons under the entry point group that can run beside *ours* on a node of *profile* with these *parts*.
 
-    Each entry point leads to a `Daemon`.  An error of one is in its health and stops no other.
+    For each that cannot be loaded there is a health that says why.
     """
     points = entry_points(group=_GROUP) if entries is None else entries
-    daemons: list[Daemon] = []
-    broken: list[Health] = []
+    daemons, broken = list[Daemon](), list[Health]()
     for entry in sorted(points, key=lambda entry: (entry.name, entry.value)):
         daemon, error = attempt_sync(_load, entry, [*ours, *daemons], parts, profile)
         if daemon is not None:
@@ -38,7 +29,7 @@ def installed(
         else:
             reason = printable(f"cannot be used: {type(error).__name__}: {error}", _REASON_CHARACTERS_MAX)
             broken.append(Health(part=f"plugin {entry.name}", status=Status.UNHEALTHY, reason=reason))
-    return Plugins(daemons=tuple(daemons), broken=tuple(broken))
+    return tuple(daemons), tuple(broken)
 
 
 def _load(entry: EntryPoint, others: Sequence[Daemon], parts: Mapping[str, Any], profile: str) -> Daemon:

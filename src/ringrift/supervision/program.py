@@ -41,10 +41,7 @@ def _parse_line(name: str, line: bytes) -> Health | None:
 
 
 async def serve(unit: Unit, node: str, settings: Any) -> None:
-    """Run the program of *unit* until it ends, which raises ChildDied, or until this is cancelled.
-
-    Raises OSError if it cannot be started.
-    """
+    """Run the program of *unit* until this is cancelled.  Raises ChildDied when it ends, OSError if it cannot start."""
     name = unit.spec.name
     child = await Child.start("the program", unit.spec.process, line_bytes_max=_LINE_BYTES_MAX)
     child.write_line(msgspec.json.encode({"daemon": name, "node": node, "settings": settings}))
@@ -55,7 +52,8 @@ async def serve(unit: Unit, node: str, settings: Any) -> None:
             if health is None:
                 log.debug("%s printed: %r", name, line[:_REASON_CHARACTERS_MAX])
             else:
-                unit.report_health(health)
+                unit.reported = health
+                unit.mark_progress()
     finally:
         await child.end(unit.stop_seconds, close_input=True)
         unit.pid = None

@@ -20,14 +20,9 @@ from ringrift.kernel.value import Value
 CATEGORIES = ("core", "sync", "training", "evaluation", "health", "resources", "other")
 """Groups of daemons in lists; *other* is for daemons from outside."""
 CHECK_SECONDS_MIN = 0.01
-_STOP_MARGIN_SECONDS = 10.0
-"""Seconds that a daemon gets to end in good order after the time that a setting gives its work."""
-
-
-COORDINATES = frozenset({"coordinator", "full"})
-"""Profiles whose nodes take roles."""
-_ELECTION = "elect"
-"""The daemon that takes roles."""
+_STOP_MARGIN_SECONDS = 10.0  #: What a daemon gets to end in good order, after the time that a setting gives its work.
+COORDINATES = frozenset({"coordinator", "full"})  #: Profiles whose nodes take roles.
+_ELECTION = "elect"  #: The daemon that takes roles.
 
 
 class Restart(Value):
@@ -43,10 +38,7 @@ class Restart(Value):
     def after_failure(
         self, failures: tuple[float, ...], tick: float, rng: Random | None = None
     ) -> tuple[float | None, tuple[float, ...]]:
-        """Seconds until another start, None to give up, and the ticks of the failures that count with one more now.
-
-        *rng* spreads the pauses by the jitter.
-        """
+        """Seconds until another start, spread by *rng*, or None to give up; the failures that count, with this one."""
         failures = (*recent(failures, tick, self.seconds), tick)
         first, longest, tries = self.first_seconds, self.seconds_max, self.times + 1
         backoff = Backoff(first_seconds=first, seconds_max=longest, tries=tries, jitter=self.jitter)
@@ -57,22 +49,15 @@ class Daemon(Value):
     """One duty of one shape: *every* so many seconds, *on* events, *serve* while the node runs, or a *process*."""
 
     name: str
-    run: Callable[..., Awaitable[Any]] | None = None
-    """The body, for every shape but *process*."""
-    every: float | str | None = None
-    """Seconds between ticks, or the dotted name of the setting that has them."""
+    run: Callable[..., Awaitable[Any]] | None = None  #: The body, for every shape but *process*.
+    every: float | str | None = None  #: Seconds between ticks, or the dotted name of the setting that has them.
     on: tuple[type[Event], ...] = ()
     serve: bool = False
-    process: tuple[str, ...] = ()
-    """The arguments of a program: foreign or blocking code, which runs as a child of the node."""
-    role: str | None = None
-    """Only where this role is held."""
-    after: tuple[str, ...] = ()
-    """Daemons that must be ready before this one starts, where they run."""
-    needs: tuple[str, ...] = ()
-    """Like *after*, but the node does not start without them."""
-    group: str = ""
-    """Daemons of one group are started again, given up and cleared together."""
+    process: tuple[str, ...] = ()  #: The arguments of a program: foreign or blocking code, as a child of the node.
+    role: str | None = None  #: Only where this role is held.
+    after: tuple[str, ...] = ()  #: Daemons that must be ready before this one starts, where they run.
+    needs: tuple[str, ...] = ()  #: Like *after*, but the node does not start without them.
+    group: str = ""  #: Daemons of one group are started again, given up and cleared together.
     profiles: frozenset[str] = frozenset()
     """Kinds of node that run it: all if none is named, or those that take roles if it has one."""
     restart: Restart = Restart()
@@ -82,22 +67,18 @@ class Daemon(Value):
     """How long it may take to stop before the supervisor goes on without it; a program is killed then.
 
     The dotted name of a setting stands for its seconds and _STOP_MARGIN_SECONDS more."""
-    critical: bool = False
-    """The node is not alive without it."""
+    critical: bool = False  #: The node is not alive without it.
     category: str = "other"
     check: Callable[..., Awaitable[Health]] | None = None
     """Called from time to time for the health of the daemon; an error or a hang is unhealthy."""
-    check_seconds: float | None = None
-    """Between two checks of it, instead of the interval of the node."""
-    final: tuple[type[Exception], ...] = ()
-    """Errors after which another start cannot help: it is given up at once."""
+    check_seconds: float | None = None  #: Between two checks of it, instead of the interval of the node.
+    final: tuple[type[Exception], ...] = ()  #: Errors after which another start cannot help: it is given up at once.
     memory: Callable[[], Any] | None = None
     """Makes the object that the parameter *memory* receives: one per daemon and node, kept over restarts."""
 
     def __post_init__(self) -> None:
         if not self.profiles:
-            default = COORDINATES if self.role else frozenset(PROFILES)
-            msgspec.structs.force_setattr(self, "profiles", default)
+            msgspec.structs.force_setattr(self, "profiles", COORDINATES if self.role else frozenset(PROFILES))
         shapes = (self.every is not None) + bool(self.on) + self.serve + bool(self.process)
         key = f"daemon {self.name}"
         if shapes != 1:
@@ -130,8 +111,7 @@ class Daemon(Value):
 
     def own_parts(self, parts: Mapping[str, Any], alive: Callable[[], None] | None = None) -> dict[str, Any]:
         """*parts* and what belongs to this daemon alone: *alive* and its memory.  Call it once per daemon and node."""
-        own = {} if self.memory is None else {"memory": self.memory()}
-        return {**parts, "alive": alive, **own}
+        return {**parts, "alive": alive} | ({"memory": self.memory()} if self.memory is not None else {})
 
     def bind(self, parts: Mapping[str, Any]) -> Callable[..., Awaitable[Any]]:
         """Fill every keyword-only parameter of the body from *parts*.  Raises Unbound."""
@@ -146,9 +126,8 @@ class Daemon(Value):
 def _bind(name: str, call: Callable[..., Awaitable[Any]], parts: Mapping[str, Any]) -> Callable[..., Awaitable[Any]]:
     parameters = inspect.signature(call).parameters.values()
     names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    for part in names:
-        if part not in parts:
-            raise Unbound(name, part)
+    if missing := [part for part in names if part not in parts]:
+        raise Unbound(name, missing[0])
     return partial(call, **{part: parts[part] for part in names})
 
 
@@ -168,13 +147,11 @@ def in_order(daemons: Sequence[Daemon]) -> tuple[Daemon, ...]:
     for daemon in daemons:
         if absent := [name for name in daemon.needs if name not in by_name]:
             raise SettingsError(f"daemon {daemon.name}", absent[0], "it needs this daemon, which does not run here")
-    ordered: list[Daemon] = []
-    waiting = list(daemons)
+    ordered, waiting = dict[str, Daemon](), list(daemons)
     while waiting:
-        placed = {daemon.name for daemon in ordered}
-        ready = next((d for d in waiting if all(a in placed or a not in by_name for a in d.follows)), None)
+        ready = next((d for d in waiting if all(a in ordered or a not in by_name for a in d.follows)), None)
         if ready is None:
             raise SettingsError("daemons", [d.name for d in waiting], "start after each other in a circle")
         waiting.remove(ready)
-        ordered.append(ready)
-    return tuple(ordered)
+        ordered[ready.name] = ready
+    return tuple(ordered.values())

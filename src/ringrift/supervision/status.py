@@ -3,8 +3,7 @@
 from ringrift.kernel.health import Health, Status
 from ringrift.kernel.value import Value
 
-RESTING = "resting"
-"""The state of a daemon that was never started."""
+RESTING = "resting"  #: The state of a daemon that was never started.
 
 
 class DaemonFailure(Value):
@@ -23,29 +22,22 @@ class DaemonStatus(Value, omit_defaults=True):
     critical: bool = False
     group: str = ""
     state: str = "running"
-    since: float = 0.0
-    """When it entered this state."""
+    since: float = 0.0  #: When it entered this state.
     ready: bool = False
     should_run: bool = False
-    runs: int = 0
-    """Ticks, reactions, or starts of one that serves."""
-    failures: int = 0
-    """Runs that ended with an error."""
-    restarts: int = 0
-    """Starts after the first, whatever they were for."""
-    waits: int = 0
-    """How often it had to wait for room on the disk: no failure of its own."""
-    stalls: int = 0
-    """How often it blocked the event loop."""
+    disabled: bool = False  #: The settings of its node forbid it to start.
+    runs: int = 0  #: Ticks, reactions, or starts of one that serves.
+    failures: int = 0  #: Runs that ended with an error.
+    restarts: int = 0  #: Starts after the first, whatever they were for.
+    waits: int = 0  #: How often it had to wait for room on the disk: no failure of its own.
+    stalls: int = 0  #: How often it blocked the event loop.
     last_error: str = ""
     last_error_time: float | None = None
     last_success: float | None = None
-    last_seconds: float | None = None
-    """How long the last run took."""
+    last_seconds: float | None = None  #: How long the last run took.
     history: tuple[DaemonFailure, ...] = ()
     """The latest failures after which it was started again or given up, the last one last."""
-    pid: int | None = None
-    """Process id of a program, while it runs."""
+    pid: int | None = None  #: Process id of a program, while it runs.
 
 
 LATE_TICKS = 3
@@ -54,28 +46,19 @@ LATE_TICKS = 3
 class Vitals(Value):
     """The facts about one daemon from which its health follows."""
 
-    name: str
     state: str
     """resting before its first start, starting, running, pausing after a failure, waiting for room, stopped, or failed
     when it was given up."""
-    progress: float | None
-    """Tick of the last success, None before the first."""
-    started: float
-    """Tick from which on a lack of progress counts."""
-    patience: float
-    """Seconds it may go without progress."""
+    progress: float | None  #: Tick of the last success, None before the first.
+    started: float  #: Tick from which on a lack of progress counts.
+    patience: float  #: Seconds it may go without progress.
     failures: int
     error: str = ""
-    waits: str = ""
-    """The reason of a wait that is not its failure."""
-    left: bool = False
-    """It was stopped, and still runs."""
-    stall: str = ""
-    """How it blocked the event loop, if it did lately."""
-    reports: tuple[Health, ...] = ()
-    """Its own report, and the one of its check."""
-    disabled: bool = False
-    """The settings of the node forbid it to start."""
+    waits: str = ""  #: The reason of a wait that is not its failure.
+    left: bool = False  #: It was stopped, and still runs.
+    stall: str = ""  #: How it blocked the event loop, if it did lately.
+    reports: tuple[Health, ...] = ()  #: Its own report, and the one of its check.
+    disabled: bool = False  #: The settings of the node forbid it to start.
 
     def seconds_without_progress(self, tick: float) -> float:
         return tick - max(self.started, self.started if self.progress is None else self.progress)
@@ -85,13 +68,8 @@ class Vitals(Value):
         return self.state == "running" and self.seconds_without_progress(tick) > self.patience
 
 
-def assess(vitals: Vitals, tick: float) -> Health:
-    """The health of the daemon at *tick*."""
-    status, reason = _assess(vitals, tick)
-    return Health(part=vitals.name, status=status, reason=reason)
-
-
-def _assess(vitals: Vitals, tick: float) -> tuple[Status, str]:
+def assess(vitals: Vitals, tick: float) -> tuple[Status, str]:
+    """The health of the daemon at *tick*: its status and the reason."""
     if vitals.state == "failed":
         return Status.UNHEALTHY, f"given up: {vitals.error}"
     if vitals.state == "resting":
@@ -112,9 +90,8 @@ def _assess(vitals: Vitals, tick: float) -> tuple[Status, str]:
 
 
 def _complaints(vitals: Vitals) -> list[tuple[Status, str]]:
-    complaints: list[tuple[Status, str]] = [
-        (report.status, report.reason) for report in vitals.reports if report.status is not Status.HEALTHY
-    ]
+    reports = [report for report in vitals.reports if report.status is not Status.HEALTHY]
+    complaints = [(report.status, report.reason) for report in reports]
     if vitals.stall:
         complaints.append((Status.DEGRADED, vitals.stall))
     if vitals.failures:

@@ -15,7 +15,7 @@ from ringrift.bus.router import Router
 from ringrift.events.daemon import Cleared, Failed, Started, Stopped
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import GaveUp, NoRoom, SettingsError, SupervisionError, UnknownName, Unreachable
-from ringrift.kernel.health import Health, ProbeResult, liveness, readiness
+from ringrift.kernel.health import Health
 from ringrift.supervision.hang_detector import CheckIntervals, HangDetector
 from ringrift.supervision.program import serve
 from ringrift.supervision.spec import Daemon, in_order
@@ -40,10 +40,7 @@ class Supervisor:
         intervals: CheckIntervals | None = None,
         want: Callable[[str], None] | None = None,
     ) -> None:
-        """*rng* spreads the pauses after failures.  *intervals* with *stall_seconds_max* needs a loop that has threads.
-
-        *want* gets the role of every daemon that is added: the node then stands for that role.
-        """
+        """*rng* spreads the pauses after failures; *want* gets the role of every daemon, for which the node stands."""
         self._node, self._router, self._clock, self._rng = node, router, clock, rng
         self._holds, self._check, self._want = holds, check, want
         self._intervals = intervals or CheckIntervals()
@@ -51,9 +48,10 @@ class Supervisor:
         self._parts: Mapping[str, Any] = {}
         self._unusable: tuple[Health, ...] = ()
         self._group_restarts: dict[str, asyncio.Task[None]] = {}
-        self._pauses: dict[str, float] = {}
-        """Seconds after which a group is to start again."""
-        self._hang_detector = HangDetector(node, self._units, clock, self._intervals, give_up=self._abandon)
+        self._pauses: dict[str, float] = {}  #: Seconds after which a group is to start again.
+        self._hang_detector = HangDetector(
+            node, self._units, clock, self._intervals, give_up=self._abandon, publish=router.publish_memory
+        )
         self.readers: dict[str, Reader] = {}
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails when the store does: then this process can only end and start again."""
@@ -75,18 +73,17 @@ class Supervisor:
         Raises Unbound or SettingsError before anything has started.
         """
         if unknown := sorted(set(disabled) - {daemon.name for daemon in daemons}):
-            rule = "no daemon has this name (ringrift daemons lists them)"
-            raise SettingsError("node.disabled_daemons", unknown, rule)
+            raise SettingsError(
+                "node.disabled_daemons", unknown, "no daemon has this name (ringrift daemons lists them)"
+            )
         specs = in_order([daemon for daemon in daemons if profile in daemon.profiles])
         in_order([msgspec.structs.replace(daemon, needs=()) for daemon in daemons])  # names differ in every profile
         self._parts, self._unusable = parts, tuple(unusable)
-        units = [self._make_unit(spec) for spec in specs]
-        for unit in units:
-            unit.disabled = unit.spec.name in disabled
-            self._add(unit)
+        for spec in specs:
+            self._add(spec, disabled=spec.name in disabled)
         try:
             with self._hang_detector.watching():
-                for unit in units:
+                for unit in list(self._units.values()):
                     if not unit.disabled and (begin is None or unit.spec.name in begin):
                         await self._start(unit)
                 yield
@@ -96,34 +93,24 @@ class Supervisor:
             await self._stop_all()
 
     def add(self, spec: Daemon) -> None:
-        """Add one more daemon, without starting it; one of its name that does not run is replaced.
-
-        Raises Unbound, SettingsError, and SupervisionError for one that runs.
-        """
+        """Add a daemon without starting it, in place of one of its name.  Raises SupervisionError if that one runs."""
         before = self._units.get(spec.name)
         if before is not None and (before.should_run or before.is_running()):
             raise SupervisionError(f"daemon {spec.name} runs: stop it before another takes its place")
-        unit = self._make_unit(spec)
-        unit.disabled = before is not None and before.disabled
-        self._add(unit)
+        self._add(spec, disabled=before is not None and before.disabled)
 
-    def _add(self, unit: Unit) -> None:
-        self._units[unit.spec.name] = unit
-        if unit.spec.role is not None and self._want is not None:
-            self._want(unit.spec.role)
-        if unit.spec.on:
-            self.readers[unit.spec.name] = make_reader(unit, self._check)
-
-    def _make_unit(self, spec: Daemon) -> Unit:
-        parts = self._parts
-        unit = Unit(spec, parts.get("settings"), self._clock)
-        own = spec.own_parts(parts, unit.mark_progress)
+    def _add(self, spec: Daemon, *, disabled: bool) -> None:
+        settings = self._parts.get("settings")
+        unit = Unit(spec, settings, self._clock)
+        unit.disabled = disabled
+        own = spec.own_parts(self._parts, unit.mark_progress)
         unit.check = spec.bind_check(own)
-        program = partial(serve, unit, self._node, parts.get("settings"))
-        unit.body = program if spec.process else spec.bind(own)
-        return unit
-
-    # -- one daemon, on request ----------------------------------------------------------------------------------------
+        unit.body = partial(serve, unit, self._node, settings) if spec.process else spec.bind(own)
+        self._units[spec.name] = unit
+        if spec.role is not None and self._want is not None:
+            self._want(spec.role)
+        if spec.on:
+            self.readers[spec.name] = make_reader(unit, self._check)
 
     async def start(self, name: str) -> bool:
         """Start a daemon; False if it runs already.  Raises GaveUp for one that must be cleared first."""
@@ -160,11 +147,10 @@ class Supervisor:
             if unit in given_up:
                 await self._router.publish(Cleared(daemon=unit.spec.name, node=self._node), source="supervisor")
 
-    # -- status and health ---------------------------------------------------------------------------------------------
-
     def health(self) -> list[Health]:
         """The health of every daemon that was ever started, and of every plug-in that could not be loaded."""
-        return [*(unit.health(self._hang_detector.awake) for unit in self._started()), *self._unusable]
+        started = [unit for unit in self._units.values() if unit.state != RESTING]
+        return [*(unit.health(self._hang_detector.awake) for unit in started), *self._unusable]
 
     def status(self, name: str) -> DaemonStatus:
         """The status of one daemon.  Raises UnknownName."""
@@ -177,22 +163,6 @@ class Supervisor:
     def spec(self, name: str) -> Daemon:
         """The declaration of a daemon.  Raises UnknownName."""
         return self._unit(name).spec
-
-    def liveness(self) -> ProbeResult:
-        """Whether no critical daemon is unhealthy."""
-        return liveness(self.health(), self._critical())
-
-    def readiness(self) -> ProbeResult:
-        """Whether every critical daemon works."""
-        return readiness(self.health(), self._critical())
-
-    def _critical(self) -> frozenset[str]:
-        return frozenset(unit.spec.name for unit in self._started() if unit.spec.critical)
-
-    def _started(self) -> list[Unit]:
-        return [unit for unit in self._units.values() if unit.state != RESTING]
-
-    # -- starting and ending -------------------------------------------------------------------------------------------
 
     async def _start(self, unit: Unit) -> None:
         """Start and wait until it is ready: one that never is must not keep the others from starting."""
@@ -212,10 +182,7 @@ class Supervisor:
             log.warning("daemon %s is not ready after %g s", unit.spec.name, self._intervals.ready_seconds_max)
 
     async def _stop_all(self) -> None:
-        """Stop all daemons, the last first, each as soon as those have ended that started after it.
-
-        A slow one delays only those that it started after: the node ends in the time of its longest chain.
-        """
+        """Stop all, the last first, each as soon as those have ended that started after it: a slow one delays few."""
         loop = asyncio.get_running_loop()
         stopping: dict[str, asyncio.Task[None]] = {}
         for unit in reversed(list(self._units.values())):
@@ -256,8 +223,6 @@ class Supervisor:
         group = unit.spec.group
         return [other for other in self._units.values() if other is unit or (group and other.spec.group == group)]
 
-    # -- failures and restarts -----------------------------------------------------------------------------------------
-
     async def _keep_running(self, unit: Unit) -> None:
         """Run the body for ever; after a failure it pauses and starts again, or gives up."""
         try:
@@ -284,17 +249,18 @@ class Supervisor:
         except Unreachable:
             raise
         except asyncio.CancelledError:
-            if unit.is_cancelled():
+            if unit.task is None or unit.task.cancelling():
                 self._router.publish_memory(Stopped(daemon=unit.spec.name, node=self._node))
                 raise
             error: BaseException = SupervisionError("something that it awaited was cancelled")
         except NoRoom as full:
-            self._publish_stopped(unit, str(full))
+            self._publish_stopped(unit, str(full), "no_room")
             return unit.wait(str(full))
         except SystemExit as end:
             error = SupervisionError(f"tried to end the process: {end}")
         except Exception as raised:  # noqa: BLE001 - any error of a daemon is its own failure
-            error = unit.hang_error() or raised
+            hang = TimeoutError(f"no progress for more than {unit.patience():g} s")
+            error = raised if unit.cancelled_at is None else hang
         else:
             return None  # it was told to stop, and has
         finally:
@@ -306,11 +272,11 @@ class Supervisor:
         seconds, failures = unit.spec.restart.after_failure(unit.failures, self._clock.tick(), self._rng)
         unit.record_failure(failures, error)
         log.warning("daemon %s failed: %s", unit.spec.name, unit.error, exc_info=error)
-        self._publish_stopped(unit, unit.error)
+        self._publish_stopped(unit, unit.error, "error" if unit.cancelled_at is None else "hang")
         if unit.is_stopping:
             return None
         if seconds is None or isinstance(error, unit.spec.final):
-            await self._give_up(unit)
+            await self._give_up(unit, "budget" if seconds is None else "final")
             return None
         unit.enter("pausing")
         if len(self._group(unit)) == 1:
@@ -318,8 +284,10 @@ class Supervisor:
         self._restart_group(unit, seconds)
         return None
 
-    def _publish_stopped(self, unit: Unit, error: str) -> None:
-        self._router.publish_memory(Stopped(daemon=unit.spec.name, node=self._node, error=error))
+    def _publish_stopped(self, unit: Unit, error: str, cause: str) -> None:
+        ready = unit.progress is not None and unit.progress >= unit.started_at
+        stopped = Stopped(daemon=unit.spec.name, node=self._node, error=error, cause=cause, ready=ready)
+        self._router.publish_memory(stopped)
         unit.ready.set()  # the others need not wait for one that fails
 
     def _restart_group(self, unit: Unit, seconds: float) -> None:
@@ -349,11 +317,11 @@ class Supervisor:
         unit.is_stopping = True
         error = SupervisionError("hangs and does not stop: only a restart of the node helps")
         unit.record_failure(unit.failures, error)
-        await self._give_up(unit)
+        await self._give_up(unit, "hang")
         if unit.task is not None:
             unit.task.cancel()
 
-    async def _give_up(self, unit: Unit) -> None:
+    async def _give_up(self, unit: Unit, cause: str) -> None:
         """Stop starting *unit*, and its group with it, until it is cleared."""
         rule, error = unit.spec.restart, unit.error
         for member in self._group(unit):
@@ -364,7 +332,8 @@ class Supervisor:
             log.error("%s", GaveUp(name, rule.times, rule.seconds))
             if member is not unit:
                 await self._end(member)
-            event = Failed(daemon=name, node=self._node, error=member.error, times=rule.times, seconds=rule.seconds)
+            about = {"daemon": name, "node": self._node, "cause": cause if member is unit else "group"}
+            event = Failed(error=member.error, times=rule.times, seconds=rule.seconds, **about)
             try:
                 await self._router.publish(event, source="supervisor")
             except NoRoom as full:  # its health says so all the same

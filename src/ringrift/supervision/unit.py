@@ -19,8 +19,7 @@ from ringrift.supervision.status import LATE_TICKS, RESTING, DaemonFailure, Daem
 
 ERROR_CHARACTERS_MAX = 500
 _HISTORY_MAX = 20
-_NO_FAILURE = (NotLeader, NoRoom, Retry, Discard)
-"""Errors that end a run and are no fault of the daemon."""
+_NO_FAILURE = (NotLeader, NoRoom, Retry, Discard)  #: Errors that end a run and are no fault of the daemon.
 
 
 class Unit:
@@ -34,17 +33,12 @@ class Unit:
         self.check: Callable[..., Awaitable[Health]] | None = None
         self.task: asyncio.Task[None] | None = None
         self.check_task: asyncio.Future[Health] | None = None
-        self.scope: asyncio.Timeout | None = None
-        """Around the body while it runs: expires when the daemon hangs."""
-        self.cancelled_at: float | None = None
-        """Tick at which a hanging body was cancelled."""
+        self.scope: asyncio.Timeout | None = None  #: Around the body while it runs: expires when the daemon hangs.
+        self.cancelled_at: float | None = None  #: Tick at which a hanging body was cancelled.
         self.ready = asyncio.Event()
-        self.disabled = False
-        """Whether the settings of the node forbid it to start."""
-        self.should_run = False
-        """False for one that an operator stopped: a restart that is under way leaves it alone."""
-        self.is_stopping = False
-        """Whether it was told to stop: errors of its body start nothing from then on."""
+        self.disabled = False  #: Whether the settings of the node forbid it to start.
+        self.should_run = False  #: False for one that an operator stopped: a restart that is under way leaves it alone.
+        self.is_stopping = False  #: Whether it was told to stop: errors of its body start nothing from then on.
         self.state, self.since = RESTING, clock.now()
         self.started_at = clock.tick()
         self.progress: float | None = None
@@ -59,8 +53,7 @@ class Unit:
         self.last_error_time: float | None = None
         self.last_success: float | None = None
         self.last_seconds: float | None = None
-        self.pid: int | None = None
-        """Process id of a program, while it runs."""
+        self.pid: int | None = None  #: Process id of a program, while it runs.
         self._last_status: tuple[Status, float] | None = None
 
     def enter(self, state: str) -> None:
@@ -75,8 +68,7 @@ class Unit:
     @property
     def stop_seconds_max(self) -> float:
         """How long stopping may take; a program that is killed at the end of its time is gone a little later."""
-        extra = KILL_SECONDS_MAX + DRAIN_SECONDS_MAX if self.spec.process else 0.0
-        return self.stop_seconds + extra
+        return self.stop_seconds + (KILL_SECONDS_MAX + DRAIN_SECONDS_MAX if self.spec.process else 0.0)
 
     def expect_start(self) -> None:
         """It should run from now on."""
@@ -125,19 +117,6 @@ class Unit:
         """Whether it has a task that has not ended."""
         return self.task is not None and not self.task.done()
 
-    def is_cancelled(self) -> bool:
-        """Whether its task was cancelled; otherwise something that the body awaited was."""
-        return self.task is None or self.task.cancelling() > 0
-
-    def hang_error(self) -> TimeoutError | None:
-        """The error of a body that was cancelled because it hung."""
-        return None if self.cancelled_at is None else TimeoutError(f"no progress for more than {self.patience():g} s")
-
-    def report_health(self, health: Health) -> None:
-        """A program reports its health, which is progress."""
-        self.reported = health
-        self.mark_progress()
-
     def record_stall(self, stall: str) -> None:
         """It blocked the event loop."""
         self.stall, self.stalled_at = stall, self._clock.tick()
@@ -172,8 +151,8 @@ class Unit:
     def vitals(self, awake: float) -> Vitals:
         """The facts about it now; before the tick *awake* no daemon could make progress."""
         tick = self._clock.tick()
-        names = ("state", "progress", "error", "waits", "disabled")
-        facts: dict[str, Any] = {"name": self.spec.name, **{name: getattr(self, name) for name in names}}
+        same = "state progress error waits disabled"
+        facts: dict[str, Any] = {name: getattr(self, name) for name in same.split()}
         facts |= {"started": max(self.started_at, awake), "left": self.state == "stopped" and self.is_running()}
         failures = len(self.recent_failures(tick))
         reports = tuple(report for report in (self.reported, self.checked) if report is not None)
@@ -182,32 +161,24 @@ class Unit:
 
     def health(self, awake: float) -> Health:
         """Its health, and since when it has had this status."""
-        health = assess(self.vitals(awake), self._clock.tick())
-        if self._last_status is None or self._last_status[0] is not health.status:
-            self._last_status = (health.status, self._clock.now())
-        return Health(part=health.part, status=health.status, reason=health.reason, since=self._last_status[1])
+        status, reason = assess(self.vitals(awake), self._clock.tick())
+        if self._last_status is None or self._last_status[0] is not status:
+            self._last_status = (status, self._clock.now())
+        return Health(part=self.spec.name, status=status, reason=reason, since=self._last_status[1])
 
     def status(self, awake: float) -> DaemonStatus:
         """Everything about it that others may read."""
-        of_spec = {name: getattr(self.spec, name) for name in ("name", "category", "critical", "group")}
-        same = ("state", "since", "should_run", "runs", "last_error", "last_error_time", "last_success", "last_seconds")
-        return DaemonStatus(
-            health=self.health(awake),
-            ready=self.progress is not None and self.state == "running",
-            failures=self.failed_runs,
-            restarts=max(0, self.starts - 1),
-            waits=self.wait_count,
-            stalls=self.stall_count,
-            history=tuple(self.history),
-            **of_spec,
-            **{name: getattr(self, name) for name in (*same, "pid")},
-        )
+        same = "state since should_run disabled runs last_error last_error_time last_success last_seconds pid"
+        facts: dict[str, Any] = {name: getattr(self.spec, name) for name in ("name", "category", "critical", "group")}
+        facts |= {name: getattr(self, name) for name in same.split()}
+        facts |= {"failures": self.failed_runs, "restarts": max(0, self.starts - 1), "waits": self.wait_count}
+        ready = self.progress is not None and self.state == "running"
+        health, history = self.health(awake), tuple(self.history)
+        return DaemonStatus(health=health, ready=ready, stalls=self.stall_count, history=history, **facts)
 
 
-HoldsRole = Callable[[str], bool]
-"""Whether this node believes that it holds a role."""
-CheckRole = Callable[[str, Tx], Awaitable[None]]
-"""Binds a transaction to a role; raises NotLeader if another node holds it."""
+HoldsRole = Callable[[str], bool]  #: Whether this node believes that it holds a role.
+CheckRole = Callable[[str, Tx], Awaitable[None]]  #: Binds a transaction to a role.  Raises NotLeader.
 
 
 async def run_daemon(unit: Unit, router: Router, readers: Mapping[str, Reader], holds: HoldsRole) -> None:

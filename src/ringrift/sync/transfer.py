@@ -3,29 +3,29 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from ringrift.blobs.ports import Blobs
+from ringrift.bus.envelopes import EnvelopeFactory
+from ringrift.events.data import Corrupted
 from ringrift.kernel.errors import Corrupt, NodeAway, NoRoute
 from ringrift.kernel.failpoint import failpoint
 from ringrift.store.ports import Store
 from ringrift.sync import ledger
 
-Reach = Callable[[str], Awaitable[Blobs]]
-"""The blobs of a node, by its id.  Raises NodeAway if it cannot be reached."""
+Reach = Callable[[str], Awaitable[Blobs]]  #: The blobs of a node, by its id.  Raises NodeAway if it cannot be reached.
 _OnProgress = Callable[[], None]
 
 
 class Transfer:
     """Moves blobs between the nodes that *reach* can reach."""
 
-    def __init__(self, node: str, store: Store, blobs: Blobs, reach: Reach) -> None:
-        self._node, self._store, self._blobs, self._reach = node, store, blobs, reach
+    def __init__(self, node: str, store: Store, blobs: Blobs, reach: Reach, envelopes: EnvelopeFactory) -> None:
+        self._node, self._store, self._blobs, self._reach, self._envelopes = node, store, blobs, reach, envelopes
 
     async def _at(self, node: str) -> Blobs:
         return self._blobs if node == self._node else await self._reach(node)
 
     async def fetch(self, blobs: Sequence[str], on_progress: _OnProgress | None = None) -> None:
         """Bring a verified copy of each of *blobs* here.  Raises NoRoute naming the first that no node can send."""
-        missing = set(blobs) - await self._blobs.have(blobs)
-        for blob in sorted(missing):
+        for blob in sorted(set(blobs) - await self._blobs.have(blobs)):
             await self.copy(blob, self._node, on_progress)
 
     async def copy(self, blob: str, target: str, on_progress: _OnProgress | None = None, source: str = "") -> int:
@@ -50,8 +50,8 @@ class Transfer:
                 failpoint("sync.after_copy")
             except NodeAway:
                 away = True
-            except (NoRoute, Corrupt):
-                await self._remove(blob, node)
+            except (NoRoute, Corrupt) as error:
+                await self._remove(blob, node, is_corrupt=isinstance(error, Corrupt))
             else:
                 await self._add(blob, target)
                 return size
@@ -61,8 +61,7 @@ class Transfer:
         """Those of *nodes* and of its holders that have *blob* now, by their own answer; the ledger is corrected."""
         async with self._store.read() as view:
             listed = await ledger.holders(view, blob)
-        holders: list[str] = []
-        others: list[str] = []
+        holders, others = list[str](), list[str]()
         for node in dict.fromkeys([*nodes, *listed]):
             try:
                 has_it = bool(await (await self._at(node)).have([blob]))
@@ -78,10 +77,13 @@ class Transfer:
         async with self._store.begin() as tx:
             await tx.put([ledger.holding(blob, node)])
 
-    async def _remove(self, blob: str, node: str) -> None:
+    async def _remove(self, blob: str, node: str, *, is_corrupt: bool) -> None:
         """A node that answers without a good copy does not hold it; one that does not answer may hold it still."""
         async with self._store.begin() as tx:
             await ledger.forget(tx, blob, [node])
+            if is_corrupt:
+                event = Corrupted(blob=blob, node=node, during="transfer")
+                await tx.append([self._envelopes.make(event, source="transfer")])
 
 
 async def _with_progress(chunks: AsyncIterator[bytes], on_progress: _OnProgress | None) -> AsyncIterator[bytes]:

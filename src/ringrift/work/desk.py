@@ -1,32 +1,31 @@
 """The desk: hands out jobs under leases and accepts a result only under the newest lease."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
-
-import msgspec
 
 from ringrift import jobs
 from ringrift.bus import trace
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events.base import Envelope, Event
-from ringrift.events.work import Buried, Enqueued
+from ringrift.events.work import Buried, Cancelled, Enqueued
 from ringrift.jobs import Job, JobFilter, Match
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import InvalidPayload, UnknownName, printable
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.settings import WorkSettings
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import Value, changed
 from ringrift.store.ports import Failure, JobRequest, JobRow, Lease, Origin, Put, Reads, Renewal, Store, Tx
-from ringrift.work.limits import allowed_kinds
+from ringrift.work import claims
+from ringrift.work.breakers import JobEnd, record_ends
+from ringrift.work.durations import JobRun, lengthen, record_runs
+from ringrift.work.run_states import RunStates, load_run_states
 
 ERROR_CHARACTERS_MAX = 2000
 REVOKED_AT_ONCE_MAX = 1000
-_LIVE = ("ready", "claimed")
-"""The states of a job that has not ended."""
+_LIVE = ("ready", "claimed")  # the states of a job that has not ended
 _JOBS_MAX = 100_000
-_IDS_PER_EVENT_MAX = 1000
-"""Ids of new jobs in one event: they must fit into it."""
+_IDS_PER_EVENT_MAX = 1000  # ids of new jobs in one event: they must fit into it
 
 
 class JobOutcome(Value):
@@ -35,8 +34,7 @@ class JobOutcome(Value):
     events: tuple[Event, ...] = ()
     records: tuple[Put, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
-    origins: tuple[Origin, ...] = ()
-    """How each blob was made; the desk adds the job and the time."""
+    origins: tuple[Origin, ...] = ()  # how each blob was made; the desk adds the job and the time
 
 
 class Done(Value):
@@ -44,8 +42,8 @@ class Done(Value):
 
     lease: Renewal
     outcome: JobOutcome = JobOutcome()
-    context: str = ""
-    """The trace that the job belongs to, from its lease."""
+    context: str = ""  # the trace that the job belongs to, from its lease
+    run: JobRun | None = None  # how it went; without it no breaker counts its success, and nothing is measured
 
 
 class Fault(Value):
@@ -57,6 +55,7 @@ class Fault(Value):
     blob: str | None = None
     started: bool = True
     renewals: int | None = None
+    cause: str = "error"  # what kind of end it was: see :class:`ringrift.events.work.Failed`
 
 
 def _retry_pause(fault: Fault, backoff: Backoff) -> float | None:
@@ -75,14 +74,15 @@ async def enqueue(
     """
     rows = [_new_job(job, envelopes.ids.next(), now, context) for job in new_jobs]
     live_ids = await tx.enqueue(rows)
-    events = _enqueued_events([row for row, id in zip(rows, live_ids, strict=True) if row.id == id])
+    fresh = [(row, job) for row, job, id in zip(rows, new_jobs, live_ids, strict=True) if row.id == id]
+    events = [Enqueued(**fields) for fields in _grouped(fresh)]
     await tx.append([envelopes.make(event, source="desk") for event in events])
     return live_ids
 
 
 def _new_job(job: Job, id: str, now: float, context: str) -> JobRequest:
-    row = JobRequest(id=id, kind=job.kind(), variant=job.variant, key=job.key, body=jobs.encode(job), time=now)
-    return msgspec.structs.replace(row, priority=job.priority, node=job.node, context=context)
+    facts = {name: getattr(job, name) for name in ("variant", "key", "priority", "node")}
+    return JobRequest(id=id, kind=job.kind(), body=jobs.encode(job), time=now, context=context, **facts)
 
 
 async def select(view: Reads, job_filter: JobFilter, states: Collection[str] = _LIVE) -> list[JobRow]:
@@ -91,21 +91,24 @@ async def select(view: Reads, job_filter: JobFilter, states: Collection[str] = _
     return [row for row in rows if (job := _decode(row)) is not None and job_filter.matches(job)]
 
 
-async def cancel(tx: Tx, job_filter: JobFilter) -> int:
-    """Cancel the live jobs that *job_filter* selects and return their number; holders lose their leases."""
-    return await tx.cancel([row.id for row in await select(tx, job_filter)])
+async def cancel(tx: Tx, job_filter: JobFilter, envelopes: EnvelopeFactory) -> int:
+    """Cancel the live jobs that *job_filter* selects and publish which; their number.  Holders lose their leases."""
+    rows = await select(tx, job_filter)
+    count = await tx.cancel([row.id for row in rows])
+    events = [Cancelled(**fields) for fields in _grouped([(row, _decode(row)) for row in rows])]
+    await tx.append([envelopes.make(event, source="desk") for event in events])
+    return count
 
 
-def _enqueued_events(rows: Sequence[JobRequest]) -> list[Enqueued]:
-    """One event for each variant and kind of these new jobs, more only if one could not hold them."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        groups.setdefault((row.variant, row.kind), []).append(row.id)
-    return [
-        Enqueued(variant=variant, kind=kind, jobs=tuple(ids[first : first + _IDS_PER_EVENT_MAX]))
-        for (variant, kind), ids in groups.items()
-        for first in range(0, len(ids), _IDS_PER_EVENT_MAX)
-    ]
+def _grouped(rows: Sequence[tuple[JobRequest | JobRow, Job | None]]) -> Iterator[dict[str, Any]]:
+    """The fields of one event for each variant, kind and purpose of *rows*; more only if one could not hold them."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for row, job in rows:
+        groups.setdefault((row.variant, row.kind, jobs.purpose_of(job)), []).append(row.id)
+    for (variant, kind, purpose), ids in groups.items():
+        for first in range(0, len(ids), _IDS_PER_EVENT_MAX):
+            part = tuple(ids[first : first + _IDS_PER_EVENT_MAX])
+            yield {"variant": variant, "kind": kind, "purpose": purpose, "jobs": part}
 
 
 class StoreDesk:
@@ -113,7 +116,8 @@ class StoreDesk:
 
     def __init__(self, store: Store, clock: Clock, envelopes: EnvelopeFactory, settings: WorkSettings) -> None:
         self._store, self._clock, self._envelopes, self._node = store, clock, envelopes, envelopes.node
-        self._lease_seconds, self._retry = settings.lease_seconds, settings.retry
+        self._retry, self._settings = settings.retry, settings
+        self._has_refusals = True  # an earlier process of this node may have stored some
 
     async def enqueue(self, new_jobs: Sequence[Job]) -> Sequence[str]:
         """Enqueue *new_jobs* in a transaction of its own; see :func:`enqueue`."""
@@ -124,14 +128,24 @@ class StoreDesk:
     async def claim(self, kinds: Collection[str], limit: int) -> Sequence[Lease]:
         """Lease up to *limit* ready jobs of *kinds*: by priority, oldest first, pinned ones only on their node.
 
-        A quarantined node gets no games.
+        It leases only what every brake allows: see :mod:`ringrift.work.claims`.  A lease lasts longer where such jobs
+        report progress seldom.
         """
         async with self._store.begin() as tx:
-            kinds = await allowed_kinds(tx, self._node, kinds)
-            leases = await tx.claim(kinds, self._node, self._lease_seconds, limit)
+            now, had_refusals = self._clock.now(), self._has_refusals
+            leases, has_refusals = await claims.claim(
+                tx, kinds, limit, node=self._node, settings=self._settings, had_refusals=had_refusals, now=now
+            )
+            leases = await lengthen(tx, leases, self._settings.lease_seconds_max)
+        self._has_refusals = has_refusals
         if leases:
             failpoint("work.after_claim")
         return leases
+
+    async def run_states(self) -> RunStates:
+        """The scopes that do not run: one row is read."""
+        async with self._store.read() as view:
+            return await load_run_states(view)
 
     async def renew(self, renewals: Sequence[Renewal]) -> None:
         """Renew leases, with progress and partial outputs.  Raises LeaseLost, and then none is renewed."""
@@ -146,15 +160,15 @@ class StoreDesk:
             await tx.finish([done.lease for done in results])
             await tx.put([record for done in results for record in done.outcome.records])
             await tx.link([link for done in results for link in done.outcome.links])
-            await tx.put_origins([origin for done in results for origin in self._origins(done)])
+            now, made = self._clock.now(), [(done.lease.job, row) for done in results for row in done.outcome.origins]
+            await tx.put_origins([changed(origin, job=job, time=now) for job, origin in made])
             envelopes = [self._envelope(event, done.context) for done in results for event in done.outcome.events]
             published = await tx.append(envelopes)
+            runs = [(done.lease.job, done.run) for done in results if done.run]
+            await self._record_ends(tx, [JobEnd(job=job, kind=run.kind, node=self._node) for job, run in runs])
+            await record_runs(tx, [run for _, run in runs])
         failpoint("desk.after_finish")
         return published
-
-    def _origins(self, done: Done) -> list[Origin]:
-        now = self._clock.now()
-        return [msgspec.structs.replace(origin, job=done.lease.job, time=now) for origin in done.outcome.origins]
 
     def _envelope(self, event: Event, context: str) -> Envelope:
         with trace.within(trace.from_text(context)):
@@ -166,15 +180,29 @@ class StoreDesk:
         Each job is ready again after a pause, or given up with an event.
         """
         async with self._store.begin() as tx:
-            return await self._fail(tx, faults)
+            ended = await self._fail(tx, faults)
+            # A job that was given back, or whose input is bad, says nothing about who tried it.
+            counted = [fault for fault in ended if fault.started and fault.retry and fault.blob is None]
+            await self._record_ends(tx, [self._failure_end(fault) for fault in counted])
+            return [fault.lease.job for fault in ended]
 
-    async def _fail(self, tx: Tx, faults: Sequence[Fault]) -> Sequence[str]:
+    async def _record_ends(self, tx: Tx, ends: Sequence[JobEnd]) -> None:
+        workload, limits, now = self._settings.workload, self._settings.breakers, self._clock.now()
+        await record_ends(tx, self._envelopes, ends, workload=workload, settings=limits, now=now)
+
+    def _failure_end(self, fault: Fault) -> JobEnd:
+        lease = fault.lease
+        return JobEnd(job=lease.job, kind=lease.kind, node=self._node, error=fault.error, cause=fault.cause)
+
+    async def _fail(self, tx: Tx, faults: Sequence[Fault]) -> list[Fault]:
+        """Those of *faults* that ended a lease, with errors that can be stored."""
+        faults = [changed(fault, error=printable(fault.error, ERROR_CHARACTERS_MAX)) for fault in faults]
         pauses = [_retry_pause(fault, self._retry) for fault in faults]
-        ended = set(await tx.fail([_failure(*row) for row in zip(faults, pauses, strict=True)]))
-        ended_leases = [(fault, pause) for fault, pause in zip(faults, pauses, strict=True) if fault.lease.job in ended]
-        buried = [fault for fault, pause in ended_leases if pause is None]
+        ids = set(await tx.fail([_failure(*row) for row in zip(faults, pauses, strict=True)]))
+        ended = [(fault, pause) for fault, pause in zip(faults, pauses, strict=True) if fault.lease.job in ids]
+        buried = [fault for fault, pause in ended if pause is None]
         await tx.append([self._envelope(_buried(fault), fault.lease.context) for fault in buried])
-        return [fault.lease.job for fault, _ in ended_leases]
+        return [fault for fault, _ in ended]
 
     def is_final(self, fault: Fault) -> bool:
         """Whether a job that fails so is given up for good."""
@@ -183,28 +211,30 @@ class StoreDesk:
     async def revoke(self, tx: Tx, rows: Sequence[JobRow], error: str, *, started: bool = True) -> Sequence[str]:
         """End the leases of *rows*, unless they were renewed since *rows* were read."""
         faults = [Fault(lease=_lease(row), error=error, renewals=row.renewals, started=started) for row in rows]
-        return await self._fail(tx, faults)
+        return [fault.lease.job for fault in await self._fail(tx, faults)]
 
     async def revoke_own(self, error: str, *, started: bool) -> Sequence[str]:
         """End every lease of this node: those of an earlier process at the start, the rest at the end."""
         async with self._store.begin() as tx:
+            await claims.forget_refusals(tx, [self._node])
             rows = await tx.jobs(("claimed",), REVOKED_AT_ONCE_MAX, holder=self._node)
-            return await self.revoke(tx, rows, error, started=started)
+            revoked = await self.revoke(tx, rows, error, started=started)
+        self._has_refusals = False
+        return revoked
 
 
 def _failure(fault: Fault, pause: float | None) -> Failure:
-    error = printable(fault.error, ERROR_CHARACTERS_MAX)
-    failure = Failure(job=fault.lease.job, fence=fault.lease.fence, error=error, pause=pause)
-    return msgspec.structs.replace(failure, renewals=fault.renewals, started=fault.started)
+    facts = {name: getattr(fault, name) for name in ("error", "renewals", "started")}
+    return Failure(job=fault.lease.job, fence=fault.lease.fence, pause=pause, **facts)
 
 
 def _buried(fault: Fault) -> Buried:
     lease, job = fault.lease, _decode(fault.lease)
     facts: dict[str, Any] = {name: getattr(lease, name) for name in ("variant", "job", "kind", "key", "attempts")}
     if isinstance(job, Match):
-        facts |= {"purpose": job.purpose, "candidate": job.candidate}
-    target, error = (job.node if job else None) or "", printable(fault.error, ERROR_CHARACTERS_MAX)
-    return Buried(target=target, error=error, blob=fault.blob, **facts)
+        facts["candidate"] = job.candidate
+    target, purpose = (job.node if job else None) or "", jobs.purpose_of(job)
+    return Buried(target=target, purpose=purpose, error=fault.error, blob=fault.blob, **facts)
 
 
 def _decode(row: JobRow | Lease) -> Job | None:

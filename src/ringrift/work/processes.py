@@ -6,11 +6,8 @@ from pathlib import Path
 from ringrift.kernel.value import Value
 
 _PROC = Path("/proc")
-_BOOT = "sys/kernel/random/boot_id"
-_STATE, _START = 0, 19
-"""Fields of ``/proc/<pid>/stat`` after the name, which may hold anything but ends with the last bracket."""
-_DEAD = frozenset("ZX")
-"""States of a process that has ended and whose parent has not waited for it yet."""
+_STATE, _START = 0, 19  # fields of /proc/<pid>/stat after the name, which ends with the last bracket
+_DEAD = frozenset("ZX")  # states of a process that has ended and whose parent has not waited for it yet
 
 
 class Process(Value):
@@ -21,10 +18,10 @@ class Process(Value):
     mark: str
 
 
-def _this_host(proc: Path = _PROC) -> str:
+def this_host(proc: Path = _PROC) -> str:
     """The boot of this machine and its space of process numbers: ticks and numbers of another mean nothing here."""
     try:
-        boot = (proc / _BOOT).read_text().strip()
+        boot = (proc / "sys/kernel/random/boot_id").read_text().strip()
         space = os.readlink(proc / "self" / "ns" / "pid")
     except OSError:  # not Linux: the name of the machine has to do
         return os.uname().nodename
@@ -58,7 +55,7 @@ def _probe_by_signal(pid: int) -> str | None:
 def find(pid: int) -> Process | None:
     """The process *pid* of this machine, if it is alive."""
     mark = _mark_of(pid)
-    return None if mark is None else Process(host=_this_host(), pid=pid, mark=mark)
+    return None if mark is None else Process(host=this_host(), pid=pid, mark=mark)
 
 
 def is_gone(process: Process, here: str) -> bool:

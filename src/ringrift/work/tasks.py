@@ -1,38 +1,39 @@
-"""Tasks: work that programs do outside the desk, and how much of it there may be at once.
+"""Tasks: work that programs do outside the desk, and how it shares the limits of jobs.
 
-A task gets a place before it begins and frees it at its end.  A task that dies frees its place too: its process is
-gone, or where the process cannot be looked at, its beats have stopped.
+Tasks and jobs are rows of one table: a task of a type counts the jobs that do the same work, and while limits are
+stored, claims of those jobs count the tasks.  A task frees its place at its end, and when it dies: its process is gone,
+or where the process cannot be looked at, its beats have stopped.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
 
-from ringrift.kernel.errors import InvalidId, InvalidPayload, SettingsError, TooLarge, UnknownName, require_range
-from ringrift.kernel.value import Value
-from ringrift.kernel.verdict import Verdict
-from ringrift.work.processes import Process
+from ringrift.bus.envelopes import EnvelopeFactory
+from ringrift.events.work import TaskChanged
+from ringrift.jobs import Distribute, Export, Job, Match, Play, Rate, Sync, Train, Tune, Verify
+from ringrift.kernel.errors import printable
+from ringrift.kernel.stall_detector import Observation
+from ringrift.kernel.value import Value, changed
+from ringrift.store.ports import TASK_PREFIX, JobCounter, JobRow, Reads, TaskChange, Tx
+from ringrift.store.records import Records
+from ringrift.work.processes import Process, is_gone
 
-_TRAINING_MAX = 3
-"""Trainings at once in the cluster."""
-_USUAL = f"""
-training 1 {_TRAINING_MAX}, evaluation 2 20, export 2 20, sync 2 50, tournament 1 2, parity 2 20, cmaes 1 1,
-pipeline 1 1, improvement_loop 1 1, background_loop 4 100, unknown 4 50
-"""
-"""Type, tasks on one node, tasks in the cluster."""
-_SELFPLAY = frozenset({"selfplay", "gpu_selfplay", "hybrid_selfplay"})
-"""They share one limit: they fill the same machines."""
-_TYPES = ("selfplay", "gpu_selfplay", "hybrid_selfplay", *(row.split()[0] for row in _USUAL.split(",")))
+SELFPLAY_TYPES = ("selfplay", "gpu_selfplay", "hybrid_selfplay")  # they share one limit: they fill the same machines
+TASK_TYPES: tuple[str, ...] = (*SELFPLAY_TYPES, "training", "evaluation", "export", "sync", "tournament", "parity")
+TASK_TYPES += ("cmaes", "pipeline", "improvement_loop", "background_loop", "unknown")
 ENDS = ("completed", "failed", "cancelled", "timed_out", "orphaned")
-STATES = ("running", "paused", "draining", "emergency", "stopped")
-"""States of admission: tasks start only while it is running."""
+_ROW_STATES = {"completed": "done", "cancelled": "cancelled"}  # end of a task → state of its row, otherwise *dead*
+TASK_JOBS: dict[str, tuple[type[Job], ...]] = {"selfplay": (Play,), "training": (Train,), "export": (Export,)}
+TASK_JOBS |= {"evaluation": (Match, Verify, Rate), "sync": (Sync, Distribute), "cmaes": (Tune,)}
+# By type of task, the kinds of job that do the same work and share its limit; selfplay stands for its three types.
+LIMITED_KINDS = {type: tuple(job.kind() for job in jobs) for type, jobs in TASK_JOBS.items()}
+TASK_KINDS = frozenset(TASK_PREFIX + type for type in TASK_TYPES)
+TRAINING_SLOT = frozenset({Train.kind(), TASK_PREFIX + "training"})  # of these together, one for each variant
 RUNNING_MAX = 10_000
-_METADATA_BYTES_MAX = 16 * 1024
-_NAME_CHARACTERS_MAX = 200
-_MINUTE_SECONDS = 60.0
-_STARTS_MAX = 1000
-"""Starts of one minute that a rate may allow."""
+_REASON_CHARACTERS_MAX = 2000
 
 
 class HostTick(Value):
@@ -48,200 +49,136 @@ class Task(Value):
     id: str
     type: str
     node: str
-    beat_at: HostTick
-    """When it last reported that it lives."""
-    process: Process | None = None
-    """The process whose death ends it; None if it cannot be looked at from here."""
-    pid: int = 0
-    """As the program gave it."""
-    serial: int = 0
-    """The number of its admission: a program that ends a task by its id means that one and no later one."""
+    beat_at: HostTick  # when it last reported that it lives
+    process: Process | None = None  # the process whose death ends it; None if it cannot be looked at from here
+    pid: int = 0  # as the program gave it
+    fence: int = 0  # the number of its admission: a program that ends a task by its id means that one and no later one
     state: str = "running"
     since: float = 0.0
     beat: float = 0.0
     beats: int = 0
     ended: float | None = None
     reason: str = ""
-    key: str = ""
-    """While a task with this key runs, no other task with it starts."""
-    variant: str = ""
+    variant: str = ""  # no two tasks of one type have the same; a training keeps jobs from training it too
     metadata: dict[str, Any] = {}
 
-    def __post_init__(self) -> None:
-        if self.type not in _TYPES:
-            raise UnknownName("task type", self.type, _TYPES)
-        for field, name in (("task", self.id), ("node", self.node)):
-            if not 1 <= len(name) <= _NAME_CHARACTERS_MAX or not name.isprintable():
-                raise InvalidId(field, name, f"use 1 to {_NAME_CHARACTERS_MAX} printable characters")
 
-
-def copy_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of *metadata* as it can be stored.  Raises InvalidPayload, TooLarge."""
-    try:
-        raw = msgspec.json.encode(dict(metadata))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidPayload("metadata", f"is not JSON: {error}") from error
-    if len(raw) > _METADATA_BYTES_MAX:
-        raise TooLarge(len(raw), _METADATA_BYTES_MAX)
-    copy: dict[str, Any] = msgspec.json.decode(raw)
-    return copy
-
-
-class _Limit(Value):
-    """How many tasks of one type may run on one node, and in the cluster."""
+class Limit(Value):
+    """How many tasks and jobs of one type may run on one node, and in the cluster."""
 
     node_max: int
     cluster_max: int
 
-    def __post_init__(self) -> None:
-        require_range("limit.cluster_max", self.cluster_max, 0, RUNNING_MAX)
-        require_range("limit.node_max", self.node_max, 0, RUNNING_MAX)
+
+class StoredLimits(Value):
+    """The limits that a program has stored, as far as they bind jobs too.  Without any there is no table."""
+
+    table: dict[str, Limit] = {}
+    beat_seconds_max: float = 300.0  # how long a task whose process cannot be looked at may go without a beat
 
 
-def _table(node_max: int, cluster_max: int) -> dict[str, _Limit]:
-    """The limits of every type: these for selfplay, the usual ones for the rest."""
-    rows = [row.split() for row in _USUAL.split(",")]
-    usual = {type: _Limit(node_max=int(node), cluster_max=int(cluster)) for type, node, cluster in rows}
-    return dict.fromkeys(sorted(_SELFPLAY), _Limit(node_max=node_max, cluster_max=cluster_max)) | usual
+class TaskTotals(Value):
+    """Counts over all programs of one store that no row has."""
+
+    refused: int = 0
+    ends: dict[str, int] = {}  # how many tasks ended in each way
 
 
-class TaskLimits(Value):
-    """How many tasks of each type may run, and how fast they may start.  Every type has a row."""
-
-    table: dict[str, _Limit] = msgspec.field(default_factory=lambda: _table(32, 500))
-    spawns_per_minute_max: int = 60
-    selfplay_spawns_per_minute_max: int = 30
-    burst_max: int = 10
-    """Starts within *burst_seconds*."""
-    selfplay_burst_max: int = 5
-    burst_seconds: float = 1.0
-    beat_seconds_max: float = 300.0
-    """How long a task whose process cannot be looked at may go without a beat."""
-
-    def __post_init__(self) -> None:
-        if missing := sorted(set(_TYPES) ^ set(self.table)):
-            raise SettingsError("tasks.table", missing, "must have a row for every type of task and no other")
-        for name in ("spawns_per_minute_max", "selfplay_spawns_per_minute_max", "burst_max", "selfplay_burst_max"):
-            require_range(f"tasks.{name}", getattr(self, name), 1, _STARTS_MAX)
-        require_range("tasks.burst_seconds", self.burst_seconds, 0, _MINUTE_SECONDS)
-        require_range("tasks.beat_seconds_max", self.beat_seconds_max, 1, 86_400)
-
-    @classmethod
-    def default(cls) -> "TaskLimits":
-        """The usual limits."""
-        return cls()
-
-    @classmethod
-    def conservative(cls) -> "TaskLimits":
-        """For few or shared machines."""
-        return cls(table=_table(8, 100), spawns_per_minute_max=20, selfplay_spawns_per_minute_max=10)
-
-    @classmethod
-    def aggressive(cls) -> "TaskLimits":
-        """For many machines that are used for nothing else."""
-        return cls(table=_table(64, 1000), spawns_per_minute_max=120, selfplay_spawns_per_minute_max=60)
-
-    def of(self, type: str) -> _Limit:
-        """The row of *type*."""
-        return self.table[type]
+ALL = "all"  # the id of the only record of its kind
+_LIMITS = Records("task_limits", StoredLimits)
+TASK_TOTALS = Records("task_totals", TaskTotals)
+_DECODER = msgspec.json.Decoder(Task)
 
 
-class TaskStart(Value):
-    """The start of a task of *type* at *tick* of one host."""
-
-    tick: float
-    type: str
-
-
-class RunState(Value):
-    """Whether tasks get places at all, and why not."""
-
-    state: str = "running"
-    reason: str = ""
-    since: float = 0.0
+def kinds_like(type: str) -> frozenset[str]:
+    """The kinds of task and job that share the limit of *type*."""
+    types = SELFPLAY_TYPES if type in SELFPLAY_TYPES else (type,)
+    jobs = LIMITED_KINDS.get(types[0], ())
+    return frozenset((*(TASK_PREFIX + name for name in types), *jobs))
 
 
-_OPEN = RunState()
+def count(counters: Iterable[JobCounter], kinds: Collection[str], *, node: str = "", variant: str = "") -> int:
+    """How many of *kinds* there are, on one node or of one variant, or of all."""
+    rows = (row for row in counters if node in ("", row.holder) and variant in ("", row.variant))
+    return sum(row.count for row in rows if row.kind in kinds)
 
 
-def _types_like(type: str) -> frozenset[str]:
-    return _SELFPLAY if type in _SELFPLAY else frozenset({type})
+async def load_limits(view: Reads) -> StoredLimits:
+    """The stored limits, which bind tasks and claims."""
+    return await _LIMITS.get(view, ALL) or StoredLimits()
 
 
-def check_start(
-    task: Task,
-    running: Iterable[Task],
-    starts: Sequence[TaskStart],
-    limits: TaskLimits,
-    *,
-    run_state: RunState = _OPEN,
-    tick: float = 0.0,
-    now: float = 0.0,
-) -> Verdict:
-    """Whether *task* may begin beside those that are *running* and after *starts*: the first rule that refuses it.
-
-    If no rule does, the verdict names the limit of its node.
-    """
-    types, limit = _types_like(task.type), limits.of(task.type)
-    state, reason, tasks = run_state.state, run_state.reason, tuple(running)
-    alike = [other for other in tasks if other.type in types]
-    on_node = sum(other.node == task.node for other in alike)
-    rules = [
-        (f"admission is {state}{reason and ': '}{reason}", int(state != "running"), 1),
-        (f"tasks for {task.key}", sum(other.key == task.key for other in tasks) if task.key else 0, 1),
-        (f"tasks of type {task.type} on node {task.node}", on_node, limit.node_max),
-        (f"tasks of type {task.type} in the cluster", len(alike), limit.cluster_max),
-        ("tasks in the cluster", len(tasks), RUNNING_MAX),
-        *_rate_rules(task.type, starts, limits, tick),
-    ]
-    refusals = [rule for rule in rules if rule[1] >= rule[2]]
-    rule, value, limit_value = refusals[0] if refusals else rules[2]
-    gate, is_allowed = f"task.{task.type}", not refusals
-    return Verdict(gate=gate, allowed=is_allowed, rule=rule, value=value, limit=limit_value, since=now)
+async def running_tasks(view: Reads, ids: Sequence[str] | None = None) -> list[Task]:
+    """Every task that has a place, oldest first; with *ids* only those."""
+    keys = None if ids is None else [TASK_PREFIX + id for id in ids]
+    return decode_tasks(await view.tasks(RUNNING_MAX, keys=keys))
 
 
-def _rate_rules(type: str, starts: Sequence[TaskStart], limits: TaskLimits, tick: float) -> list[tuple[str, int, int]]:
-    """The rules for starts in a minute and at once: all types together, and selfplay by itself too."""
-    seconds = limits.burst_seconds
-    minute, burst = starts_of_last_minute(starts, tick), _starts_within(starts, tick, seconds)
-    rules = [
-        ("starts in the last minute", len(minute), limits.spawns_per_minute_max),
-        (f"starts in the last {seconds:g} s", len(burst), limits.burst_max),
-    ]
-    if type in _SELFPLAY:
-        counts = [sum(start.type in _SELFPLAY for start in period) for period in (minute, burst)]
-        rules.append(("starts of selfplay in the last minute", counts[0], limits.selfplay_spawns_per_minute_max))
-        rules.append((f"starts of selfplay in the last {seconds:g} s", counts[1], limits.selfplay_burst_max))
-    return rules
+def decode_tasks(rows: Iterable[JobRow]) -> list[Task]:
+    """The tasks of *rows*."""
+    return [changed(_DECODER.decode(row.body), fence=row.fence) for row in rows]
 
 
-def starts_of_last_minute(starts: Iterable[TaskStart], tick: float) -> tuple[TaskStart, ...]:
-    """Those of *starts* that happened in the last minute before *tick*."""
-    return _starts_within(starts, tick, _MINUTE_SECONDS)
+def task_change(task: Task, state: str = "claimed") -> TaskChange:
+    """The row of *task* as it is now; its id is that of :meth:`ringrift.store.ports.Tx.register_tasks`."""
+    job, error = f"{TASK_PREFIX}{task.id}#{task.fence}", task.reason or None
+    return TaskChange(job=job, fence=task.fence, state=state, body=msgspec.json.encode(task), error=error)
 
 
-def _starts_within(starts: Iterable[TaskStart], tick: float, seconds: float) -> tuple[TaskStart, ...]:
-    return tuple(start for start in starts if tick - start.tick < seconds)
+async def end_tasks(tx: Tx, envelopes: EnvelopeFactory, tasks: Sequence[Task], now: float) -> list[Task]:
+    """Free the places of *tasks*, each with its end and reason, and publish that; those that still had one."""
+    assert all(task.state in ENDS for task in tasks)
+    final = [changed(task, ended=now, reason=printable(task.reason, _REASON_CHARACTERS_MAX)) for task in tasks]
+    changes = {task.fence: task_change(task, _ROW_STATES.get(task.state, "dead")) for task in final}
+    ids = set(await tx.change_tasks(list(changes.values())))
+    ended = [task for task in final if changes[task.fence].job in ids]
+    if ended:
+        totals = await TASK_TOTALS.get(tx, ALL) or TaskTotals()
+        ends, events = dict(totals.ends), []
+        for task in ended:
+            ends[task.state] = ends.get(task.state, 0) + 1
+            facts = {name: getattr(task, name) for name in ("node", "state", "reason", "variant", "metadata")}
+            events.append(TaskChanged(task=task.id, kind=task.type, seconds=max(now - task.since, 0.0), **facts))
+        await TASK_TOTALS.put_at(tx, {ALL: changed(totals, ends=ends)})
+        await tx.append([envelopes.make(event, source="admission") for event in events])
+    return ended
+
+
+async def still_as(view: Reads, orphans: Sequence[Task]) -> list[Task]:
+    """Those of *orphans* that have not sent a beat or ended since they were read."""
+    current = {task.fence: task.beats for task in await running_tasks(view, [task.id for task in orphans])}
+    return [task for task in orphans if current.get(task.fence) == task.beats]
+
+
+def observe(tasks: Iterable[Task], host: str, seconds: float) -> list[Observation]:
+    """What an observer on *host* watches: the beats of tasks on other hosts, whose ticks mean nothing here."""
+    others = [task for task in tasks if task.beat_at.host != host]
+    return [Observation(TASK_PREFIX + task.id, (task.fence << 32) + task.beats, seconds) for task in others]
 
 
 def find_orphans(
-    tasks: Iterable[Task], here: HostTick, seconds: float, *, late: Collection[str], has_died: Callable[[Process], bool]
+    tasks: Iterable[Task],
+    here: HostTick,
+    seconds: float,
+    stalled: Iterable[Observation],
+    has_died: Callable[[Process, str], bool] = is_gone,
 ) -> list[Task]:
-    """Those of *tasks* that are dead at *here*, with the reason.
+    """Those of *tasks* that are dead at *here*, as they end.
 
-    Where the process can be looked at, it alone decides.  Otherwise the beats decide; those of another host are *late*
-    if an observer has seen them stand still.
+    Where the process can be looked at, it alone decides.  Otherwise the beats decide: on this host by their age, on
+    others if they were *stalled* for an observer.
     """
-    orphans = []
+    has_died = cache(has_died)  # many tasks may have one process, and to look at it is what takes time
+    late, orphans = {observation.name for observation in stalled}, []
     for task in tasks:
         reason = ""
         if task.process is not None and task.process.host == here.host:
-            reason = f"its process {task.pid} is gone" if has_died(task.process) else ""
+            reason = f"its process {task.pid} is gone" if has_died(task.process, here.host) else ""
         elif task.beat_at.host == here.host:
             silence = here.tick - task.beat_at.tick
             reason = f"no sign of life for {silence:.0f} s" if silence >= seconds else ""
-        elif task.id in late:
+        elif TASK_PREFIX + task.id in late:
             reason = f"no sign of life for {seconds:g} s"
         if reason:
-            orphans.append(msgspec.structs.replace(task, state="orphaned", reason=reason))
+            orphans.append(changed(task, state="orphaned", reason=reason))
     return orphans

@@ -12,8 +12,7 @@ from ringrift.kernel.clock import SystemClock
 from ringrift.work.launch.process import SPANS_PER_JOB_MAX, ToChild
 
 _VARIABLE = "TRACEPARENT"
-_SPANS_BYTES_MAX = 1024 * 1024
-"""They travel in one line with the result, which has a limit of its own."""
+_SPANS_BYTES_MAX = 1024 * 1024  #: They travel in one line with the result, which has a limit of its own.
 
 
 class _SpanBuffer:

@@ -72,7 +72,7 @@ def _answer(workload: Workload, spec: JobSpec, context: WorkerContext) -> FromCh
     except Refused as refused:
         return FromChild(error=refused.reason, retry=False, blob=refused.blob)
     except NoRoom as full:
-        return FromChild(error=str(full))
+        return FromChild(error=str(full), full=full.where)
     except Exception as error:  # noqa: BLE001 - a workload may raise anything; the node decides what follows
         blob = getattr(error, "blob", None) if isinstance(error, RingriftError) else None
         return FromChild(error=f"{type(error).__name__}: {error}", blob=blob)
@@ -105,8 +105,7 @@ def _main() -> None:
     pipe.send(FromChild(ready=True))
     folder = Folder(options.blobs)
     while (message := jobs.get()) is not None:
-        context = WorkerContext(folder, pipe.send, stopping.is_set, message)
-        pipe.send(_run_job(workload, message, context))
+        pipe.send(_run_job(workload, message, WorkerContext(folder, pipe.send, stopping.is_set, message)))
     # The receiving thread still waits on stdin; an orderly interpreter shutdown would wait for it and then abort.
     os._exit(0)
 

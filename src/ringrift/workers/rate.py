@@ -15,8 +15,7 @@ from ringrift.kernel.value import Value
 from ringrift.pipeline.ratings import RatingInput, is_baseline
 from ringrift.workload.api import JobContext, JobResult, JobSpec, Refused, Scalar
 
-_STRENGTHS_MAX, _PAIRS_MAX = 128, 16
-"""Size of a summary, which must fit into an event."""
+_STRENGTHS_MAX, _PAIRS_MAX = 128, 16  #: Size of a summary, which must fit into an event.
 
 
 class _RatingReport(Value):

@@ -25,8 +25,7 @@ class VariantSpec:
     name: str
     players: int
     actions: int
-    cpu_seconds_per_game: float
-    """A hint for placement and time limits, at the workload's default settings."""
+    cpu_seconds_per_game: float  #: A hint for placement and time limits, at the workload's default settings.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,7 @@ class Block:
     """One numbered opening played from every seat: the candidate's score from each seat, in [0, 1]."""
 
     number: int
-    scores: tuple[float, ...]
-    """The candidate's share of first place."""
+    scores: tuple[float, ...]  #: The candidate's share of first place.
     ranks: tuple[float, ...] = ()
     """The share of opponents that it finished ahead of, ties count half: finer with more than two players."""
 
@@ -74,10 +72,8 @@ class JobResult:
     partial: bool = False
     settings: str = ""
     """How the players of a match searched, e.g. ``sims=16``: the same model is another player with other settings."""
-    refused: Sequence[str] = ()
-    """Bad inputs that were left out; the outputs do not depend on them."""
-    version: str = ""
-    """The version of the workload's code; filled in by the worker, not by the workload."""
+    refused: Sequence[str] = ()  #: Bad inputs that were left out; the outputs do not depend on them.
+    version: str = ""  #: The version of the workload's code; filled in by the worker, not by the workload.
 
 
 class Refused(Exception):
@@ -152,8 +148,7 @@ class Preset:
     settings: Mapping[str, Scalar] = field(default_factory=dict)
     """By dotted name: ``{"policy.games_per_batch": 256, "work.lease_seconds": 60.0}``."""
     nodes: int = 3
-    minutes: float = 0.0
-    """How long a run lasts; 0: it ends after a number of promotions."""
+    minutes: float = 0.0  #: How long a run lasts; 0: it ends after a number of promotions.
     baselines: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Variant → players that never train and that the champion must have beaten at the end of a run."""
 
@@ -170,10 +165,8 @@ class HasPreset(Protocol):
 class HasRequirements(Protocol):
     """A workload that runs only where certain modules are installed.  Making it must not import them."""
 
-    requirements: Sequence[str]
-    """Top-level modules by import name."""
-    install_command: str
-    """The command that installs them, e.g. ``pip install 'ringrift[train]'``."""
+    requirements: Sequence[str]  #: Top-level modules by import name.
+    install_command: str  #: The command that installs them, e.g. ``pip install 'ringrift[train]'``.
 
 
 @runtime_checkable
@@ -193,8 +186,7 @@ class TerminalGame:
 
     variant: str
     seat: int
-    opponent: str
-    """A title to show if there is a *model*, else the name of a player that never trains."""
+    opponent: str  #: A title to show if there is a *model*, else the name of a player that never trains.
     model: bytes | None
     sims: int
     seed: int

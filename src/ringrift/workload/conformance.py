@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from ringrift.kernel.errors import RingriftError
 from ringrift.workload.api import Artifact, Block, JobResult, JobSpec, Kind, Refused, Scalar, VariantSpec, Workload
@@ -45,11 +46,8 @@ class _Trial:
     def job(self, stage: str, inputs: Mapping[str, Sequence[str]], params: Mapping[str, Scalar]) -> JobSpec:
         return JobSpec(f"conformance-{stage}", stage, self.spec.name, self.seed, inputs=inputs, params=params)
 
-    def scratch(self) -> Scratch:
-        return Scratch(self.folder, durable=False)
-
     def run(self, job: JobSpec, ctx: Scratch | None = None) -> JobResult:
-        ctx = ctx or self.scratch()
+        ctx = ctx or Scratch(self.folder)
         try:
             result = self.workload.run(job, ctx)
         except Refused as refused:
@@ -72,7 +70,7 @@ class _Trial:
 
     def read(self, artifact: Artifact) -> bytes:
         try:
-            return self.scratch().open_input(artifact.blob).read_bytes()
+            return Scratch(self.folder).open_input(artifact.blob).read_bytes()
         except RingriftError as error:
             raise _Broken(f"a {artifact.kind} artifact was never published: {error}") from error
 
@@ -93,8 +91,7 @@ class _Trial:
         return self.job("match", inputs, {"first": first, "count": count})
 
 
-@dataclass(frozen=True, slots=True)
-class _Loop:
+class _Loop(NamedTuple):
     """The artifacts of one turn of the loop, with which every check compares."""
 
     champion: Artifact
@@ -141,12 +138,8 @@ def _check_counts(trial: _Trial, loop: _Loop) -> Iterator[str]:
 
 def _check_repeats(trial: _Trial, loop: _Loop) -> Iterator[str]:
     """The same job twice makes the same blob, whatever the attempt."""
-    for first, job in (
-        (loop.champion, trial.generation_0()),
-        (loop.batch, trial.play(loop.champion)),
-        (loop.samples, trial.export(loop.batch)),
-        (loop.candidate, trial.train(loop.samples, loop.champion)),
-    ):
+    jobs = (trial.generation_0(), trial.play(loop.champion), trial.export(loop.batch))
+    for first, job in zip(loop, (*jobs, trial.train(loop.samples, loop.champion)), strict=True):
         if trial.artifact(first.kind, replace(job, attempt=2)).blob != first.blob:
             inputs = f"the same {' and '.join(job.inputs)}" if job.inputs else "no inputs"
             yield f"{job.stage}, with {inputs} and the same seed, makes another {first.kind} blob the second time"
@@ -154,12 +147,12 @@ def _check_repeats(trial: _Trial, loop: _Loop) -> Iterator[str]:
 
 def _check_stops(trial: _Trial, loop: _Loop) -> Iterator[str]:
     """A play job that was stopped leaves a whole batch, which export accepts."""
-    whole = trial.scratch()
+    whole = Scratch(trial.folder)
     trial.run(trial.play(loop.champion), whole)
     if not whole.beats:
         yield "play sends no heartbeat, so a long job would lose its lease"
     for beats in sorted({1, max(1, len(whole.beats) // 2)}):
-        result = trial.run(trial.play(loop.champion), trial.scratch().stop_after(beats))
+        result = trial.run(trial.play(loop.champion), Scratch(trial.folder).stop_after(beats))
         if [output.kind for output in result.outputs] != ["games"]:
             yield f"play, stopped after {beats} heartbeats, does not return one games artifact"
             continue
@@ -177,7 +170,7 @@ def _check_resumes(trial: _Trial, loop: _Loop) -> Iterator[str]:
     jobs = ((loop.batch, trial.play(loop.champion)), (loop.candidate, trial.train(loop.samples, loop.champion)))
     for whole, job in jobs:
         for checkpoints in range(1, _CHECKPOINTS_MAX + 1):
-            dying = trial.scratch().kill_after(checkpoints)
+            dying = Scratch(trial.folder).kill_after(checkpoints)
             try:
                 trial.run(job, dying)
                 break  # it has no more checkpoints
@@ -206,13 +199,13 @@ def _damaged(trial: _Trial, artifact: Artifact) -> Iterator[tuple[int, Artifact]
     for place in sorted({0, len(data) // 2, len(data) - 1, Random(trial.seed).randrange(len(data))}):
         damaged = bytearray(data)
         damaged[place] ^= 1
-        yield place, trial.scratch().publish(artifact.kind, bytes(damaged), artifact.meta)
+        yield place, Scratch(trial.folder).publish(artifact.kind, bytes(damaged), artifact.meta)
 
 
 def _refusal(trial: _Trial, job: JobSpec, bad: Artifact, place: int) -> Iterator[str]:
     damage = f"a {bad.kind} blob of {bad.size} bytes with byte {place} flipped"
     try:
-        result = trial.workload.run(job, trial.scratch())
+        result = trial.workload.run(job, Scratch(trial.folder))
     except Refused as refused:
         if refused.blob not in (None, bad.blob):
             yield f"{job.stage} refuses {damage}, but names another blob"
@@ -233,7 +226,7 @@ def _check_match(trial: _Trial, loop: _Loop) -> Iterator[str]:
     early = trial.run(trial.match(candidate, champion, _FIRST, 2)).blocks
     if (*early, *late) != whole:
         yield "match gives a block other scores when the blocks are requested in other chunks"
-    stopped = trial.run(trial.match(candidate, champion, _FIRST, _COUNT), trial.scratch().stop_after(1))
+    stopped = trial.run(trial.match(candidate, champion, _FIRST, _COUNT), Scratch(trial.folder).stop_after(1))
     if tuple(stopped.blocks) != whole[: len(stopped.blocks)] or stopped.partial != (len(stopped.blocks) < _COUNT):
         yield "match, stopped early, does not return the first of its blocks, marked as partial"
     if trial.spec.players == 2:

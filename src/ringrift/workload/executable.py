@@ -24,7 +24,7 @@ from typing import Annotated
 
 import msgspec
 
-from ringrift.child import run_program
+from ringrift.child import OnOutput, run_program
 from ringrift.kernel.clock import Clock, SystemClock
 from ringrift.kernel.errors import SettingsError
 from ringrift.kernel.ids import check_blob
@@ -102,7 +102,8 @@ class Executable:
             paths = ("--job", folder / "job.json", "--in", folder / "in", "--out", folder / "out")
             code, errors = self._execute(("run", *map(str, paths)), _Progress(ctx).feed, ctx.should_stop)
             if code == _REFUSED:
-                raise _refusal(job, errors)
+                reason = errors.splitlines()[-1] if errors else "refused without a reason"
+                raise Refused(reason, next((blob for blob in _inputs(job) if blob in reason), None))
             if code not in (_DONE, _PARTIAL):
                 raise RuntimeError(f"workload {self.name!r} ended with {code}: {errors or 'no output on stderr'}")
             return self._collect(folder / "out", ctx, partial=code == _PARTIAL)
@@ -124,11 +125,9 @@ class Executable:
         except msgspec.DecodeError as error:
             raise RuntimeError(f'workload {self.name!r}: the command "variants" printed bad JSON: {error}') from error
 
-    def _execute(
-        self, arguments: Sequence[str], on_output: Callable[[bytes], None], should_stop: Callable[[], bool]
-    ) -> tuple[int, str]:
+    def _execute(self, words: Sequence[str], on_output: OnOutput, should_stop: Callable[[], bool]) -> tuple[int, str]:
         """Run the program to its end: its exit code and the end of its stderr."""
-        argv, limit = (*self._command, *arguments), _STOP_SECONDS_MAX
+        argv, limit = (*self._command, *words), _STOP_SECONDS_MAX
         try:
             return run_program(argv, on_output, should_stop, stop_seconds_max=limit, clock=self._clock)
         except OSError as error:
@@ -210,15 +209,12 @@ def _write_job(folder: Path, job: JobSpec, ctx: JobContext) -> None:
     """Write the job and its inputs into *folder*, with an empty folder ``out`` for its outputs."""
     (folder / "in").mkdir()
     (folder / "out").mkdir()
-    for blob in dict.fromkeys(blob for blobs in job.inputs.values() for blob in blobs):
+    for blob in dict.fromkeys(_inputs(job)):
         (folder / "in" / check_blob(blob)).symlink_to(ctx.open_input(blob).resolve())
-    inputs = {role: list(blobs) for role, blobs in job.inputs.items()}
-    spec = {name: getattr(job, name) for name in JobSpec.__slots__}
-    spec |= {"inputs": inputs, "params": dict(job.params)}
+    spec = {name: getattr(job, name) for name in JobSpec.__slots__} | {"params": dict(job.params)}
+    spec["inputs"] = {role: list(blobs) for role, blobs in job.inputs.items()}
     (folder / "job.json").write_text(json.dumps(spec, allow_nan=False))
 
 
-def _refusal(job: JobSpec, errors: str) -> Refused:
-    reason = errors.splitlines()[-1] if errors else "refused without a reason"
-    named = (blob for blobs in job.inputs.values() for blob in blobs if blob in reason)
-    return Refused(reason, next(named, None))
+def _inputs(job: JobSpec) -> list[str]:
+    return [blob for blobs in job.inputs.values() for blob in blobs]

@@ -23,10 +23,9 @@ import os
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from random import Random
 from types import UnionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ringrift.workload.api import STAGES, Block, JobContext, JobResult, JobSpec, Refused, VariantSpec
 
@@ -42,8 +41,7 @@ _DRAW_SHARE = 0.1  # of the weaker side's chance, in two-player games
 _BASELINES = {"random": -400.0, "greedy": -200.0}  # players that never train, with their strength
 
 
-@dataclass(frozen=True, slots=True)
-class _Model:
+class _Model(NamedTuple):
     blob: str
     generation: int
     strength: float
@@ -88,8 +86,7 @@ def _play(job: JobSpec, ctx: JobContext) -> JobResult:
 
 
 def _export(job: JobSpec, ctx: JobContext) -> JobResult:
-    good: dict[str, int] = {}
-    bad: dict[str, Refused] = {}
+    good, bad = dict[str, int](), dict[str, Refused]()
     for batch in job.inputs.get("batches", ()):
         try:
             good[batch] = _games(batch, job, ctx)
@@ -201,8 +198,7 @@ def _game(opening: str, players: int, seat: int, model: _Model, others: _Model) 
 
 
 def _seed(*parts: object) -> int:
-    text = "\x1f".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    return int.from_bytes(hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()[:8], "big")
 
 
 def _count(job: JobSpec, name: str, least: int = 1) -> int:

@@ -23,8 +23,7 @@ class Registry:
     """Workload name → factory, in order of precedence.  A workload is imported or started on first use, once."""
 
     makers: Mapping[str, Callable[[], Workload]]
-    prefer: str | None = None
-    """The configured workload: it comes first where several offer a variant."""
+    prefer: str | None = None  #: The configured workload: it comes first where several offer a variant.
 
     @classmethod
     def load(cls, executables: Mapping[str, Sequence[str]], *, prefer: str | None = None) -> "Registry":

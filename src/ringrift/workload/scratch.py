@@ -1,19 +1,16 @@
 """Scratch: a real JobContext over a plain folder, to run a workload without a node."""
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ringrift.kernel.errors import Corrupt, NoRoute
 from ringrift.kernel.ids import check_blob
 from ringrift.workload.api import KINDS, Artifact, Kind, Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(NamedTuple):
     """One heartbeat of the job."""
 
     done: float
@@ -25,25 +22,21 @@ class Killed(BaseException):
 
 
 class Scratch:
-    """Runs one attempt of a job in *folder*: a file per blob, named by its hash.
+    """Runs one attempt of a job in *folder*, a file per blob, named by its hash; ``again`` passes its checkpoint on."""
 
-    The checkpoint is stored in the file *checkpoint* if one is named, else in memory; ``again`` passes it on.
-    Without *durable* it does not wait for the disk: for blobs that need not survive a power cut.
-    """
-
-    def __init__(self, folder: Path, *, checkpoint: Path | None = None, durable: bool = True) -> None:
+    def __init__(self, folder: Path) -> None:
         self.beats: list[Beat] = []
         self.traceparent = ""
-        self._folder, self._file, self._durable = folder, checkpoint, durable
-        self._data: bytes | None = None
+        self._folder = folder
+        self._checkpoint: bytes | None = None
         self._checkpoints = 0
         self._beats_max: int | None = None
         self._checkpoints_max: int | None = None
 
     def again(self) -> "Scratch":
         """The context of the next attempt: same blobs, same checkpoint, no beats, no stop request."""
-        context = Scratch(self._folder, checkpoint=self._file, durable=self._durable)
-        context._data = self._data
+        context = Scratch(self._folder)
+        context._checkpoint = self._checkpoint
         return context
 
     def stop_after(self, beats: int) -> "Scratch":
@@ -71,7 +64,8 @@ class Scratch:
         if kind not in KINDS:
             raise ValueError(f"unknown kind of artifact {kind!r}; known: {', '.join(KINDS)}")
         blob = hashlib.sha256(data).hexdigest()
-        _write(self._folder / blob, data, self._durable)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / blob).write_bytes(data)
         return Artifact(kind=kind, blob=blob, size=len(data), meta=dict(meta))
 
     def heartbeat(self, done: float, **metrics: float) -> None:
@@ -81,41 +75,10 @@ class Scratch:
         return self._beats_max is not None and len(self.beats) >= self._beats_max
 
     def checkpoint(self, data: bytes) -> None:
-        if self._file is None:
-            self._data = data
-        else:
-            _write(self._file, data, self._durable)
+        self._checkpoint = data
         self._checkpoints += 1
         if self._checkpoints == self._checkpoints_max:
             raise Killed(f"after {self._checkpoints} checkpoints")
 
     def resume(self) -> bytes | None:
-        if self._file is None:
-            return self._data
-        return self._file.read_bytes() if self._file.is_file() else None
-
-
-def _write(path: Path, data: bytes, durable: bool) -> None:
-    """Put *data* at *path*, whole or not at all; if *durable*, it survives a power cut once this returns."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    if durable:
-        _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        return self._checkpoint

@@ -16,6 +16,7 @@ from ringrift_compat.embedded_node import EmbeddedNode, embedded
 
 _STATUS = "bootstrap"
 RUNNING, DISABLED, ABSENT, SKIPPED, FAILED = "running", "disabled", "absent", "skipped", "failed"
+_STOPPED = "stopped"
 
 
 def bootstrap_coordination(*, auto_trigger_pipeline: bool | None = None, **flags: bool) -> dict[str, Any]:
@@ -41,10 +42,21 @@ def initialize_all_coordinators(auto_trigger_pipeline: bool | None = None, **fla
 
 
 def get_bootstrap_status() -> dict[str, Any]:
-    """The result of the bootstrap; not initialised if the node is closed or there was none."""
+    """The state of every coordinator now; not initialised if the node is closed or there was no bootstrap.
+
+    A coordinator is ``initialized`` while the daemon that does its duty runs, and ``subscribed`` while one of its
+    daemons gets events on this node; a part of every node reads the store instead and is not.
+    """
     empty: dict[str, Any] = {"initialized": False, "started_at": None, "completed_at": None, "coordinators": {}}
     empty |= {"errors": [], "auto_trigger_pipeline": False}
-    return dict(embedded.node().extensions.get(_STATUS, empty)) if embedded.is_open else empty
+    node = embedded.node() if embedded.is_open else None
+    host = None if node is None else embedded_host.get_host(node)
+    if node is None or host is None or _STATUS not in node.extensions:
+        return empty
+    status: dict[str, Any] = node.extensions[_STATUS]
+    states = {name: _measure(host, COORDINATOR_REGISTRY[name], state) for name, state in status["coordinators"].items()}
+    errors = [f"{name}: {state['error']}" for name, state in states.items() if state["status"] in (FAILED, SKIPPED)]
+    return status | {"coordinators": states, "errors": errors}
 
 
 def shutdown_coordination() -> None:
@@ -69,9 +81,8 @@ async def _bootstrap(node: EmbeddedNode, disabled: Collection[str], automatic: b
         # There may be no other node that does the jobs of the loop.
         await embedded_host.start_daemons(node, *_other_daemons(node))
     await embedded_host.release_lines(node)
-    errors = [f"{name}: {state['error']}" for name, state in states.items() if state["status"] in (FAILED, SKIPPED)]
     status = {"initialized": True, "started_at": started, "completed_at": _now(node), "coordinators": states}
-    node.extensions[_STATUS] = status | {"errors": errors, "auto_trigger_pipeline": automatic}
+    node.extensions[_STATUS] = status | {"auto_trigger_pipeline": automatic}
 
 
 def _other_daemons(node: EmbeddedNode) -> list[str]:
@@ -87,7 +98,7 @@ async def _start_all(host: Node, disabled: Collection[str]) -> dict[str, dict[st
     used: set[str] = set(ALWAYS)
     for spec in COORDINATOR_REGISTRY.values():
         states[spec.name] = _not_started(spec, disabled, states) or await _start(host, spec)
-        if states[spec.name]["initialized"]:
+        if states[spec.name]["status"] == RUNNING:
             used.update(spec.daemons)
     for name in disabled:
         for daemon in set(COORDINATOR_REGISTRY[name].daemons) - used:
@@ -103,24 +114,50 @@ def _not_started(
         return _state(DISABLED) | ({"goes_on": spec.when_disabled} if spec.when_disabled else {})
     if spec.absent:
         return _state(ABSENT, spec.absent)
-    missing = [name for name in spec.needs if not states[name]["initialized"]]
+    missing = [name for name in spec.needs if states[name]["status"] != RUNNING and not _is_off(states[name])]
     return _state(SKIPPED, f"it needs {missing[0]}, which is {states[missing[0]]['status']}") if missing else None
 
 
 async def _start(host: Node, spec: CoordinatorSpec) -> dict[str, Any]:
+    """Start the daemons of *spec* that the settings allow; its state."""
+    off = [name for name in spec.daemons if name in host.settings.node.disabled_daemons]
     try:
         for name in spec.daemons:
-            await host.supervisor.start(name)
+            if name not in off:
+                await host.supervisor.start(name)
     except SupervisionError as error:
         return _state(FAILED, str(error))
-    healths = [host.supervisor.status(name).health for name in spec.daemons]
-    broken = [health for health in healths if health.status is Status.UNHEALTHY]
-    return _state(FAILED, f"{broken[0].part}: {broken[0].reason}") if broken else _state(RUNNING)
+    if not off:
+        return _measure(host, spec, _state(RUNNING))
+    reason = f"off by settings (node.disabled_daemons, RINGRIFT_EXTRACTED_LOOPS): {', '.join(off)}"
+    return _measure(host, spec, _state(DISABLED if spec.daemons[0] in off else RUNNING, reason) | {"off": off})
+
+
+def _measure(host: Node, spec: CoordinatorSpec, state: Mapping[str, Any]) -> dict[str, Any]:
+    """*state* with what its daemons do now: one that was started may have failed or been stopped since."""
+    result = dict(state)
+    if state["status"] != RUNNING:
+        return result
+    names = [name for name in spec.daemons if name not in state.get("off", ())]
+    reports = [host.supervisor.status(name) for name in names]
+    broken = [report for report in reports if report.health.status is Status.UNHEALTHY]
+    stopped = [report.name for report in reports if not report.should_run]
+    if broken:
+        result |= _state(FAILED, f"{broken[0].name}: {broken[0].health.reason}")
+    elif stopped:
+        result |= _state(_STOPPED, f"{', '.join(stopped)} was stopped")
+    specs = [host.supervisor.spec(report.name) for report in reports if report.state == "running"]
+    subscribed = any(daemon.on and (daemon.role is None or host.roles.holds(daemon.role)) for daemon in specs)
+    return result | {"subscribed": subscribed}
+
+
+def _is_off(state: Mapping[str, Any]) -> bool:
+    """Whether the settings of the node keep a coordinator from its duty: those that need it do what they can."""
+    return state["status"] == DISABLED and "off" in state
 
 
 def _state(status: str, error: str | None = None) -> dict[str, Any]:
-    is_running = status == RUNNING
-    return {"initialized": is_running, "subscribed": is_running, "error": error, "status": status}
+    return {"initialized": status == RUNNING, "subscribed": False, "error": error, "status": status}
 
 
 def _now(node: EmbeddedNode) -> datetime:

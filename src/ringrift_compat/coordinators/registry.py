@@ -15,7 +15,7 @@ class CoordinatorSpec:
     layer: int
     needs: tuple[str, ...] = ()
     daemons: tuple[str, ...] = ()
-    """Our daemons that run for it; without any it is a part of every node."""
+    """Our daemons that run for it, the one that does its duty first; without any it is a part of every node."""
     absent: str = ""
     """Why there is nothing to start."""
     when_disabled: str = ""
@@ -28,14 +28,14 @@ _SERVED = """
     0 dead_letter_queue | redeliver | event_coordinator
     1 task_coordinator | |
     1 global_task_coordinator | | task_coordinator
-    2 health_manager | watch alert | event_coordinator
+    2 health_manager | watch alert heal | event_coordinator
     2 error_coordinator | | health_manager
     2 model_coordinator | link_champions | event_coordinator
     3 sync_coordinator | replicate | task_coordinator
     3 training_coordinator | | task_coordinator
     4 transfer_verifier | | sync_coordinator
     4 queue_populator | fill measure_queues | task_coordinator
-    5 selfplay_orchestrator | | queue_populator
+    5 selfplay_orchestrator | fill | queue_populator
     6 pipeline_orchestrator | pipeline | task_coordinator sync_coordinator model_coordinator
     6 job_scheduler | rescue | task_coordinator
     7 auto_export_daemon | pipeline | pipeline_orchestrator

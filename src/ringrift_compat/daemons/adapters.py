@@ -4,11 +4,10 @@ import asyncio
 import logging
 from typing import ClassVar
 
-from ringrift.kernel.errors import SupervisionError
 from ringrift.threads import to_its_end
 from ringrift_compat.daemons.manager import DaemonManager
 from ringrift_compat.daemons.runners import DaemonRunner
-from ringrift_compat.daemons.types import DaemonState, DaemonType
+from ringrift_compat.daemons.types import DaemonType
 from ringrift_compat.health.protocols import CoordinatorStatus, HealthCheckResult
 from ringrift_compat.tasks import orchestrator_registry as roles
 
@@ -36,8 +35,9 @@ class _DaemonAdapter(DaemonRunner):
     async def run(self) -> None:
         """Wait for the role, run the daemon under it until cancelled, and release the role.
 
-        A daemon that is not built yet holds its role and does nothing: its health says so.
+        Raises NotYet for a daemon whose duty is not built: its role stays free.
         """
+        self.require_duty()
         try:
             while not await self._run_under_role():
                 log.warning("%s has lost its role %s and waits for it", self.daemon_type.value, self.role)
@@ -54,7 +54,7 @@ class _DaemonAdapter(DaemonRunner):
             self.holds_role = await to_its_end(None, roles.acquire_orchestrator_role, self.role)
             if not self.holds_role:
                 await asyncio.sleep(self._seconds)
-        daemon = asyncio.ensure_future(self._run_daemon())
+        daemon = asyncio.ensure_future(super().run())
         try:
             while self.holds_role or self.role is None:
                 done, _ = await asyncio.wait((daemon,), timeout=self._seconds)
@@ -68,18 +68,9 @@ class _DaemonAdapter(DaemonRunner):
             daemon.cancel()
             await asyncio.wait((daemon,))
 
-    async def _run_daemon(self) -> None:
-        try:
-            await super().run()
-        except SupervisionError:
-            if self.info.state is not DaemonState.IMPORT_FAILED:
-                raise
-            log.warning("%s holds its role and does nothing: %s", self.daemon_type.value, self.info.reason)
-            await asyncio.Event().wait()
-
     def health_check(self) -> HealthCheckResult:
-        """The health of the daemon; without the role it is healthy that nothing runs here."""
-        if self.role is not None and not self.holds_role:
+        """The health of the daemon; without the role it is healthy that nothing runs here, if the duty is built."""
+        if self.role is not None and not self.holds_role and self.unbuilt_duty() is None:
             return HealthCheckResult(True, CoordinatorStatus.READY, f"waits for the role {self.role}")
         return super().health_check()
 

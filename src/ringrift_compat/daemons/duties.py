@@ -1,37 +1,42 @@
 """Duties: the one table of documented daemons, their categories, and the part of RingRift that does each duty.
 
-A duty is done by a daemon of ours or by a part that every node has, or is not built yet.
+A duty is done by a daemon of ours or by a part that every node has, is not built yet, or is retired: nothing will do
+it, for the reason that its row gives.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ringrift.daemons import DAEMONS
+from ringrift.kernel.errors import RingriftError
 
 ALWAYS = ("beat", "elect", "run_commands")
 """The daemons of every node, started or not: it must be visible, hold its roles and take commands."""
-# By the categories of the documents: our daemon, ``part: …`` or ``not yet: …``, and the documented names of its duties.
+# By the categories of the documents: our daemon, with ``if`` and the setting that it needs; ``part: …``; ``not yet: …``
+# (the work that brings it) or ``retired: …`` (why nothing will); and the documented names of its duties.
 _ROWS = {
     "core": """
         part: the router of every node = EVENT_ROUTER
-        part: the supervisor of every node = DAEMON_WATCHDOG COORDINATOR_HEALTH_MONITOR
+        part: the supervisor of every node = DAEMON_WATCHDOG
+        part: the heartbeat of every node, which publishes when its health changes = COORDINATOR_HEALTH_MONITOR
         part: the router of every node, which reads the one log of all processes = CROSS_PROCESS_POLLER
         part: settings, which are checked when a node opens = CONFIG_VALIDATOR
         redeliver = DLQ_RETRY
         not yet: settings that nodes share over the network = CONFIG_SYNC
-        not yet: nodes over a network = P2P_BACKEND P2P_RECOVERY VOTER_HEALTH_MONITOR TAILSCALE_HEALTH
-        not yet: nodes over a network = CONNECTIVITY_RECOVERY SOCKET_LEAK_RECOVERY
+        not yet: nodes over a network = P2P_BACKEND P2P_RECOVERY TAILSCALE_HEALTH CONNECTIVITY_RECOVERY
+        retired: roles are leases in the store, and no node votes = VOTER_HEALTH_MONITOR
+        retired: no pool of sockets is kept that could leak; children that grow are replaced = SOCKET_LEAK_RECOVERY
         not yet: providers = P2P_AUTO_DEPLOY
         not yet: files over a network = DATA_SERVER
     """,
     "sync": """
-        replicate = AUTO_SYNC SYNC_COORDINATOR CLUSTER_DATA_SYNC EPHEMERAL_SYNC MODEL_SYNC REPLICATION_MONITOR
-        replicate = REPLICATION_REPAIR NPZ_DISTRIBUTION
-        pipeline = MODEL_DISTRIBUTION
+        replicate = AUTO_SYNC SYNC_COORDINATOR MODEL_SYNC NPZ_DISTRIBUTION REPLICATION_MONITOR REPLICATION_REPAIR
+        pipeline = MODEL_DISTRIBUTION EPHEMERAL_SYNC
         rate = ELO_SYNC
         work = TRAINING_DATA_SYNC
         not yet: the quality of data = HIGH_QUALITY_SYNC
-        not yet: files over a network = GOSSIP_SYNC SYNC_PUSH UNIFIED_DATA_PLANE UNIFIED_DATA_SYNC_ORCHESTRATOR
+        not yet: files over a network = CLUSTER_DATA_SYNC GOSSIP_SYNC SYNC_PUSH UNIFIED_DATA_PLANE
+        not yet: files over a network = UNIFIED_DATA_SYNC_ORCHESTRATOR
         not yet: files over a network = UNIFIED_DATA_CATALOG NODE_DATA_AGENT TRAINING_NODE_WATCHER
         not yet: freshness of training data = STALE_FALLBACK
         not yet: external drives = EXTERNAL_DRIVE_SYNC OWC_SYNC_MANAGER OWC_IMPORT OWC_MODEL_IMPORT OWC_PUSH
@@ -43,31 +48,36 @@ _ROWS = {
     "training": """
         pipeline = DATA_PIPELINE AUTO_EXPORT TRAINING_TRIGGER CONTINUOUS_TRAINING_LOOP
         fill = SELFPLAY_COORDINATOR QUEUE_POPULATOR
-        pipeline = FEEDBACK_LOOP GAUNTLET_FEEDBACK METRICS_ANALYSIS ELO_PROGRESS PROGRESS_WATCHDOG
-        watch = TRAINING_WATCHDOG EXPORT_WATCHDOG PIPELINE_COMPLETENESS_MONITOR
-        not yet: the curriculum = CURRICULUM_INTEGRATION CASCADE_TRAINING
+        pipeline = FEEDBACK_LOOP GAUNTLET_FEEDBACK METRICS_ANALYSIS PROGRESS_WATCHDOG
+        record_ratings = ELO_PROGRESS
+        work = TRAINING_WATCHDOG EXPORT_WATCHDOG
+        watch = PIPELINE_COMPLETENESS_MONITOR
+        not yet: the curriculum = CURRICULUM_INTEGRATION
         not yet: tuning = ARCHITECTURE_FEEDBACK
         not yet: distillation = DISTILLATION
-        not yet: other kinds of model = NNUE_TRAINING
-        not yet: reanalysis of old games = REANALYSIS
-        not yet: weighted training samples = PER_ORCHESTRATOR
-        not yet: online learning = ONLINE_MERGE
+        retired: each variant starts from its own generation 0, and no weights pass to another = CASCADE_TRAINING
+        retired: a workload brings its kind of model, and there is no second engine to train = NNUE_TRAINING
+        retired: the window of a line holds games of its latest champions, so none are scored anew = REANALYSIS
+        retired: samples are drawn evenly from the window of a line, and have no priorities = PER_ORCHESTRATOR
+        retired: a model changes only by training and the gate, never while it plays = ONLINE_MERGE
         not yet: the quality of data = TRAINING_DATA_RECOVERY PARITY_VALIDATION
         not yet: consolidation of games = DATA_CONSOLIDATION NPZ_COMBINATION COMPREHENSIVE_CONSOLIDATION
     """,
     "evaluation": """
         pipeline = EVALUATION AUTO_PROMOTION UNIFIED_PROMOTION MODEL_PERFORMANCE_WATCHDOG
         ladder = TOURNAMENT_DAEMON
-        not yet: models from elsewhere = UNEVALUATED_MODEL_SCANNER COMPREHENSIVE_MODEL_SCAN STALE_EVALUATION
-        not yet: models from elsewhere = BACKLOG_EVALUATION
+        import_models if imports.folder = UNEVALUATED_MODEL_SCANNER BACKLOG_EVALUATION
+        not yet: a survey of all models of all nodes = COMPREHENSIVE_MODEL_SCAN
+        not yet: evaluations that expire = STALE_EVALUATION
     """,
     "health": """
         watch = NODE_HEALTH_MONITOR CLUSTER_MONITOR HEALTH_CHECK AVAILABILITY_NODE_MONITOR
         not yet: the quality of data = QUALITY_MONITOR DATA_CLEANUP
         not yet: placement on idle machines = CLUSTER_WATCHDOG CLUSTER_UTILIZATION_WATCHDOG
-        not yet: the web page = HEALTH_SERVER SYSTEM_HEALTH_MONITOR
+        heal if cluster.heal = RECOVERY_ORCHESTRATOR FAST_FAILURE_DETECTOR SYSTEM_HEALTH_MONITOR
+        not yet: the web page = HEALTH_SERVER
         not yet: limits of machines = MEMORY_MONITOR
-        not yet: recovery of nodes = FAST_FAILURE_DETECTOR RECOVERY_ORCHESTRATOR AVAILABILITY_RECOVERY_ENGINE
+        not yet: providers = AVAILABILITY_RECOVERY_ENGINE
         not yet: caches of models = CACHE_COORDINATION
     """,
     "resources": """
@@ -84,6 +94,14 @@ _ROWS = {
 }
 
 
+class NotYet(RingriftError):
+    """Something that the documents name is not built; *brings* names the work that brings it."""
+
+    def __init__(self, name: str, brings: str) -> None:
+        self.name, self.brings = name, brings
+        super().__init__(f"{name} is not built yet; it comes with: {brings}")
+
+
 @dataclass(frozen=True)
 class Duty:
     """The part of ours that does the duty of a documented daemon."""
@@ -91,16 +109,27 @@ class Duty:
     name: str
     category: str
     kind: str
-    """``daemon``, ``part`` or ``later``."""
+    """``daemon``, ``part``, ``later`` or ``retired``."""
     target: str
-    """The name of our daemon; or in words, the part that does it or the work that brings it."""
+    """The name of our daemon; or in words, the part that does it, the work that brings it, or why nothing will."""
+
+    setting: str = ""
+    """The key of the setting without which our daemon has nothing to do."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether something here does it."""
+        return self.kind in ("daemon", "part")
+
+
+_KINDS = {"part": "part", "not yet": "later", "retired": "retired"}
 
 
 def _read(category: str, row: str) -> list[Duty]:
     text, _, names = row.strip().partition(" = ")
-    target = text.removeprefix("part: ")
-    kind = "later" if text.startswith("not yet: ") else "daemon" if target == text else "part"
-    return [Duty(name, category, kind, target) for name in names.split()]
+    kind = _KINDS.get(text.partition(": ")[0], "daemon")
+    target, _, setting = text.removeprefix("part: ").partition(" if ")
+    return [Duty(name, category, kind, target, setting) for name in names.split()]
 
 
 _OWN = [Duty(daemon.name.upper(), daemon.category, "daemon", daemon.name) for daemon in DAEMONS]

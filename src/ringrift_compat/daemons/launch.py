@@ -54,9 +54,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def _settings() -> Settings:
+async def _settings(report: Callable[[str], None]) -> Settings:
     """The settings in force, with the workload that ``ringrift run`` would choose; starts the log file."""
     read = read_settings()
+    for line in read.warnings:
+        report(line)
     previous = await read_previous(read.settings.store)
     read = read_settings(preset=choose_workload(read, previous.lines).settings(1))
     start_logs(read.home, read.settings.sweep, debug=read.debug, trace=read.settings.trace.debug)
@@ -95,6 +97,8 @@ def _describe(node: Node) -> str:
         names = [status.name for status in running if status.category == category]
         if names:
             text.append(f"  {category}: {', '.join(names)}")
+    off = sorted(status.name for status in node.supervisor.statuses() if status.disabled)
+    text += [f"  off by settings: {', '.join(off)}"] if off else []
     problems = [health for health in node.supervisor.health() if health.status is not Status.HEALTHY]
     text += [f"  PROBLEM {health.part}: {health.status.name.lower()}: {health.reason}" for health in problems]
     return "\n".join(text)
@@ -104,7 +108,7 @@ async def _launch(mode: str, report: Callable[[str], None]) -> int:
     """Run until a signal comes; 0 after a clean end.  Raises Unreachable when the store is gone."""
     stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     _stop_on_signals(stop)
-    async with _open_node(await _settings(), mode) as node:
+    async with _open_node(await _settings(report), mode) as node:
 
         async def report_failure(event: Event, envelope: Envelope) -> None:
             if getattr(event, "node", None) == node.node_id:

@@ -33,7 +33,7 @@ def _spec(duty: Duty) -> DaemonSpec:
     if duty.kind == "part":
         return DaemonSpec(kind, duty, profiles=frozenset(PROFILES))
     depends_on = (DaemonType.EVENT_ROUTER,)
-    if duty.kind == "later":
+    if not duty.is_done:
         return DaemonSpec(kind, duty, depends_on)
     _, daemon = _OURS[duty.target]
     return DaemonSpec(kind, duty, depends_on, daemon.profiles, daemon.critical)

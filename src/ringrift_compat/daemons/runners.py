@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from ringrift.kernel.errors import SupervisionError
+from ringrift_compat.daemons.duties import DUTIES, Duty, NotYet
 from ringrift_compat.daemons.manager import DaemonManager, get_daemon_manager
 from ringrift_compat.daemons.types import DaemonInfo, DaemonState, DaemonType
 from ringrift_compat.health.protocols import HealthCheckResult
@@ -48,9 +49,10 @@ class DaemonRunner:
     async def run(self) -> None:
         """Run it until cancelled, which stops it, or until it is stopped otherwise.
 
-        Joins one that runs already, and leaves it running at the end.  Raises SupervisionError, with the reason, for
-        one that cannot run or was given up.
+        Joins one that runs already, and leaves it running at the end.  Raises NotYet for one whose duty is not built,
+        SupervisionError, with the reason, for one that cannot run or was given up.
         """
+        self.require_duty()
         has_joined = self.is_running
         try:
             if not has_joined and not await self.start() and self.info.state is not DaemonState.RESTARTING:
@@ -62,6 +64,19 @@ class DaemonRunner:
         finally:
             if not has_joined and self.info.state not in (DaemonState.FAILED, DaemonState.IMPORT_FAILED):
                 await self.stop()
+
+    def require_duty(self) -> None:
+        """Raise NotYet if nothing does the duty of this daemon yet, SupervisionError if it is retired."""
+        duty, name = self.unbuilt_duty(), self.daemon_type.value
+        if duty is not None and duty.kind == "later":
+            raise NotYet(name, duty.target.removeprefix("not yet: "))
+        if duty is not None:
+            raise SupervisionError(f"{name} cannot run: {duty.target}")
+
+    def unbuilt_duty(self) -> Duty | None:
+        """The duty of this daemon if nothing does it, and no user has registered a factory for it."""
+        duty = DUTIES.get(self.daemon_type.name)
+        return duty if duty is not None and not duty.is_done and self.info.duty == duty.target else None
 
     def health_check(self) -> HealthCheckResult:
         """The health of the daemon; one that does not run is not healthy."""

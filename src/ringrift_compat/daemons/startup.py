@@ -14,7 +14,7 @@ from ringrift_compat.daemons.duties import DUTIES, OF_THE_BUS
 from ringrift_compat.daemons.registry import DAEMON_REGISTRY, get_profile_daemons
 from ringrift_compat.daemons.status import UNREGISTERED, Book, Start, Users
 from ringrift_compat.daemons.types import DaemonManagerConfig, DaemonState, DaemonType
-from ringrift_compat.embedded_host import get_host, open_host
+from ringrift_compat.embedded_host import get_host, open_host, rest
 from ringrift_compat.embedded_node import EmbeddedNode
 
 _CLEAR_SECONDS, _CLEAR_POLLS_MAX = 0.01, 500
@@ -32,7 +32,8 @@ class Startup:
     async def start_all(self, profile: str | None) -> dict[DaemonType, bool]:
         """Start the daemons of *profile*, or of the settings and every user daemon; those that run afterwards."""
         chosen = profile or self._node.settings.node.profile
-        kinds = [*get_profile_daemons(chosen), *(() if profile else self._users)]
+        named = [kind for kind in get_profile_daemons(chosen) if not self._book.unset(DUTIES[kind.name])]
+        kinds = [*named, *(() if profile else self._users)]
         (await open_host(self._node)).runner.kinds = KINDS[chosen]
         for kind in kinds:
             await self.start(kind, by_name=False)
@@ -47,8 +48,10 @@ class Startup:
         duty = None if kind in self._users else DUTIES.get(kind.name)
         if duty is None and kind not in self._users:
             return self._refuse(kind, self._fault(kind, UNREGISTERED))
-        if duty is not None and duty.kind == "later":
+        if duty is not None and not duty.is_done:
             return self._refuse(kind, duty.target)
+        if duty is not None and (unset := self._book.unset(duty)):
+            return self._refuse(kind, unset)
         if duty is not None and duty.kind == "part":
             if kind.name not in OF_THE_BUS:
                 await open_host(self._node)
@@ -179,11 +182,12 @@ class Startup:
         if not force:
             await _within(seconds, [_stop(host.supervisor, daemons)])
             seconds = self._config.force_kill_timeout
-        rest = [name for name in daemons if not self._has_ended(name)]
-        await _within(seconds, [_stop(host.supervisor, [name]) for name in rest])
-        for name in rest:
+        late = [name for name in daemons if not self._has_ended(name)]
+        await _within(seconds, [_stop(host.supervisor, [name]) for name in late])
+        for name in late:
             if not self._has_ended(name):
                 log.error("daemon %s was asked to stop and still runs", name)
+        await rest(self._node)
         return {kind: self._has_ended(str(book.daemon(kind, self._users))) for kind in kinds}
 
     def _has_ended(self, daemon: str) -> bool:

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from ringrift.kernel.errors import UnknownName
-from ringrift.kernel.health import ProbeResult, Status
+from ringrift.kernel.health import ProbeResult, Status, liveness
 from ringrift.supervision.spec import Daemon
 from ringrift.supervision.status import RESTING, DaemonStatus
-from ringrift_compat.daemons.duties import DUTIES, OF_THE_BUS
+from ringrift_compat.daemons.duties import DUTIES, OF_THE_BUS, Duty
 from ringrift_compat.daemons.registry import DAEMON_REGISTRY
 from ringrift_compat.daemons.types import DaemonInfo, DaemonState, DaemonType, state_of
 from ringrift_compat.daemons.user_daemon import UserDaemon
@@ -16,6 +17,7 @@ from ringrift_compat.embedded_host import get_host
 from ringrift_compat.embedded_node import EmbeddedNode
 
 UNREGISTERED = "no daemon is registered under this name: register one with register_factory()"
+_OFF = "off"
 Users = Mapping[DaemonType, UserDaemon]
 
 
@@ -51,6 +53,13 @@ class Book:
         duty = DUTIES.get(kind.name)
         return duty.target if duty is not None and duty.kind == "daemon" else None
 
+    def unset(self, duty: Duty) -> str:
+        """Why the daemon of *duty* would have nothing to do on this node; "" if it has."""
+        value = attrgetter(duty.setting)(self._node.settings) if duty.setting else True
+        if value and value != _OFF:
+            return ""
+        return f"the setting {duty.setting} is {value!r}, so {duty.target} does nothing: set it and open the node again"
+
     def status(self, daemon: str | None) -> DaemonStatus | None:
         """The status of a daemon of the node; None as long as there is none of this name."""
         host = get_host(self._node)
@@ -84,9 +93,11 @@ class Book:
             info = DaemonInfo(kind, stopped, duty.target, duty.category, spec.critical, spec.depends_on, reason=reason)
             if duty.kind == "part":
                 return self._part(info)
-            if duty.kind == "later":
+            if not duty.is_done:
                 state = DaemonState.IMPORT_FAILED if kind in self.touched else stopped
                 return replace(info, state=state, reason=reason or duty.target, last_error=duty.target)
+            if unset := self.unset(duty):
+                return replace(info, reason=unset)
         if kind in self.released:
             return replace(info, reason=self.released[kind])
         status = self.status(info.duty)
@@ -125,4 +136,5 @@ class Book:
         broken = host.supervisor.broken
         if broken.done() and not broken.cancelled() and (error := broken.exception()) is not None:
             return ProbeResult(ok=False, reasons=(str(error),))
-        return host.supervisor.liveness()
+        started = [status for status in host.supervisor.statuses() if status.state != RESTING]
+        return liveness(host.supervisor.health(), {status.name for status in started if status.critical})

@@ -39,7 +39,8 @@ class DeadLetterQueue:
         """Healthy as long as no delivery was abandoned."""
         stats = self.get_stats()
         abandoned = stats["abandoned"]
-        status = CoordinatorStatus.DEGRADED if abandoned else CoordinatorStatus.RUNNING
+        is_settled = not abandoned and not stats["pending"]
+        status = CoordinatorStatus.RUNNING if is_settled else CoordinatorStatus.DEGRADED
         message = f"{abandoned} deliveries were abandoned: see get_abandoned_events()" if abandoned else ""
         return HealthCheckResult(healthy=not abandoned, status=status, message=message, details=stats)
 

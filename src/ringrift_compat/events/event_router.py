@@ -1,7 +1,7 @@
 """The documented event router: a view of the log of the embedded node."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -194,14 +194,3 @@ def get_router() -> EventRouter:
 
 
 get_event_router = get_event_coordinator = get_router
-
-
-def make_emitter(function: str, name: str) -> Callable[..., Pending[RouterEvent]]:
-    """The documented *function* that publishes *name* with its arguments as fields."""
-
-    def emit(payload: Mapping[str, Any] | None = None, /, *, source: str = "", **fields: Any) -> Pending[RouterEvent]:
-        return publish(name, {**(payload or {}), **fields}, source)
-
-    emit.__name__ = emit.__qualname__ = function
-    emit.__doc__ = f"Publish {name} with these fields; awaiting it is the durable acknowledgement."
-    return emit

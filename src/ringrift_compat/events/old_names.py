@@ -1,9 +1,10 @@
 """Old names: what the documents and the earlier system call events, and what each one is here.
 
-A name is published and subscribed through the same row.  A subscription to ``TRAINING_STARTED`` gets every
-``work.started`` that has the row's fixed fields.  A payload that has every field of the event becomes that event; one
-that has less becomes ``custom.published``, because the missing fields must not be invented.  Either way
-``canonical(name) in names_of(event)`` says whether a subscription to *name* gets the event.
+Every name is *true* (one of our events means the same), *not yet* there, or *retired*.  A name is published and
+subscribed through the same row.  A subscription to ``TRAINING_STARTED`` gets every ``work.started`` that has the row's
+fixed fields.  A payload that has every field of the event becomes that event; one that has less becomes
+``custom.published``, because the missing fields must not be invented; so does everything under a name that is not true.
+Either way ``canonical(name) in names_of(event)`` says whether a subscription to *name* gets the event.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,6 +19,7 @@ from ringrift.events.base import Envelope, Event
 from ringrift.events.catalog import EVENTS, EVIDENCE
 from ringrift.kernel.errors import InvalidPayload, UnknownName
 from ringrift.kernel.ids import check_name
+from ringrift_compat.events.not_yet import not_yet
 from ringrift_compat.events.old_rows import TABLE, WORDS, Row
 from ringrift_compat.events.retired import retired
 
@@ -37,10 +39,16 @@ def _entries() -> Iterator[tuple[str, str, Row]]:
     """Every word, the old name it stands for, and the row."""
     for row, groups in TABLE:
         for group in groups:
-            first, *others = group.split("=")
-            yield from ((word, first, row) for word in (first, *others))
+            yield from _spelled(group, row)
+    for group, brings in not_yet().items():
+        yield from _spelled(group, Row(not_yet=brings))
     for name, reason in retired().items():
-        yield name, name, Row(event=None, retired=reason)
+        yield name, name, Row(retired=reason)
+
+
+def _spelled(group: str, row: Row) -> Iterator[tuple[str, str, Row]]:
+    first, *others = group.split("=")
+    return ((word, first, row) for word in (first, *others))
 
 
 _ROWS: dict[str, tuple[str, Row]] = {_key(word): (name, row) for word, name, row in _entries()}
@@ -49,9 +57,14 @@ _BY_KEY = _ROWS | {_key(own): (_key(own), row) for own, row in _OWN.items() if _
 
 
 def _rows_of(event: type[Event]) -> tuple[tuple[str, Row], ...]:
-    """The names of *event*; those with most fixed fields first: TRAINING_STARTED says more than WORK_STARTED."""
-    rows = {name: row for name, row in _BY_KEY.values() if row.event is event}
-    return tuple(sorted(rows.items(), key=lambda item: -len(item[1].fixed)))
+    """The names of *event*; those with most conditions first: TRAINING_STARTED says more than WORK_STARTED."""
+    rows = {name: row for name, row in _BY_KEY.values() if event in row.events}
+    return tuple(sorted(rows.items(), key=lambda item: -_weight(item[1], event)))
+
+
+def _weight(row: Row, event: type[Event]) -> int:
+    """How much a row says about *event*: an event that is only one of several of its row says least."""
+    return -1 if row.also else len(row.fixed) + (row.check is not None)
 
 
 _ROWS_OF = {event: _rows_of(event) for event in EVENTS}
@@ -80,7 +93,14 @@ def canonical(name: object) -> str:
 
 def _matches(row: Row, event: Event) -> bool:
     """Whether *event* is what *row* stands for."""
-    return type(event) is row.event and all(getattr(event, field) == value for field, value in row.fixed.items())
+    if type(event) is not row.event:
+        return type(event) in row.also
+    fixed = all(_is_one_of(getattr(event, name), allowed) for name, allowed in row.fixed.items())
+    return fixed and (row.check is None or row.check(event))
+
+
+def _is_one_of(value: object, allowed: object) -> bool:
+    return value in allowed if isinstance(allowed, tuple) else value == allowed
 
 
 def names_of(event: Event) -> tuple[str, ...]:
@@ -125,9 +145,19 @@ def _typed(row: Row, plain: Mapping[str, Any]) -> Event | None:
     values = {ours: _value(ours, row, plain) for ours in row.event.__struct_fields__}
     fields = {ours: value for ours, value in values.items() if value is not None}
     try:
-        return msgspec.convert(fields | dict(row.fixed), row.event, strict=True)
+        event = msgspec.convert(fields | _fixed(row, fields), row.event, strict=True)
     except msgspec.ValidationError:
         return None
+    return event if _matches(row, event) else None
+
+
+def _fixed(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that follow from the name; one that may have several values keeps its own if it is one of them."""
+    fixed = dict(row.fixed)
+    for name, allowed in fixed.items():
+        if isinstance(allowed, tuple):
+            fixed[name] = fields[name] if fields.get(name) in allowed else allowed[0]
+    return fixed
 
 
 def _value(ours: str, row: Row, plain: Mapping[str, Any]) -> Any:
@@ -144,9 +174,9 @@ def make_filter(names: str | Collection[str] | None) -> EventFilter:
     if names is None:
         return EventFilter()
     checked = [check_name("event", name) for name in ([names] if isinstance(names, str) else names)]
-    rows = [row for name in checked if (row := resolve(name)) is not None and row.event is not None]
+    rows = [row for name in checked if (row := resolve(name)) is not None]
     custom_names = frozenset(map(canonical, checked))
-    own = {row.event.name() for row in rows if row.event is not None}
+    own = {event.name() for row in rows for event in row.events}
     every_custom = custom.Published.name() in own
 
     def check(event: Event, _: Envelope) -> bool:

@@ -1,4 +1,7 @@
-"""Dynamic thresholds: values that follow how often what they judge goes well."""
+"""Dynamic thresholds of a program: values that follow how often what they judge goes well.
+
+The lengths of leases and batches follow measurements too; those are the core's own, in ``ringrift.work.durations``.
+"""
 
 import threading
 from collections import deque
@@ -17,13 +20,6 @@ _TOLERANCE = 0.01
 """How far the rate may lie from its target without a change."""
 _STEP_SHARE_MIN = 0.01
 """Share of the range that a step is measured against at least, so that a value at 0 can leave it."""
-_BUILT_IN = {
-    "handler_timeout": (30.0, 5.0, 120.0),
-    "heartbeat": (60.0, 20.0, 300.0),
-    "plateau_window": (10.0, 5.0, 30.0),
-    "memory": (0.8, 0.5, 0.95),
-}
-"""Name → initial, least and greatest value."""
 
 
 class _AdjustmentStrategy(StrEnum):
@@ -143,12 +139,10 @@ class DynamicThreshold:
 
 
 class ThresholdManager:
-    """Thresholds by their names; the four built-in ones are there from the start."""
+    """A program's own thresholds by their names.  The core has none here: nothing would obey them."""
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
+    def __init__(self) -> None:
         self._thresholds: dict[str, DynamicThreshold] = {}
-        for name, (initial, low, high) in _BUILT_IN.items():
-            self.register(DynamicThreshold(name, initial, low, high, clock=clock))
 
     def register(self, threshold: DynamicThreshold) -> DynamicThreshold:
         """Add *threshold*, in place of one of the same name."""

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-from ringrift.cluster.health import ClusterHealth
-from ringrift.cluster.roster import NodeRecord, Roster
+from ringrift.cluster.alerts import open_alerts
+from ringrift.cluster.health import judge
+from ringrift.cluster.roster import NodeRecord
 from ringrift.kernel.health import Health, Status
 from ringrift.kernel.verdict import Verdict
 from ringrift.work.limits import QUARANTINES
 from ringrift_compat.embedded_node import EmbeddedNode, embedded
 from ringrift_compat.health.protocols import UNREAD, CoordinatorStatus, HealthCheckResult
+from ringrift_compat.health.survey import SystemSurvey
 
 _SURVEYS_PER_BEAT = 5
 """How often a check looks again while it waits for a beat to move."""
@@ -63,24 +65,20 @@ class NodeMonitoringStatus(HealthCheckResult):
         return {NodeHealthState.HEALTHY: 1.0, NodeHealthState.DEGRADED: 0.5}.get(self.state, 0.0)
 
 
-class NodeSurvey:
-    """Reads the health of all nodes for one program, and remembers which beats have moved since the last time."""
+class _NodeSurvey:
+    """Reads the health of all nodes for one program."""
 
     def __init__(self, node: EmbeddedNode) -> None:
-        self._store = node.store
-        roster = Roster(node.store, node.clock, node.settings.cluster.beat_seconds)
-        self._health = ClusterHealth(roster, node.store)
+        self._store, self._survey = node.store, node.extension(SystemSurvey)
         self._pause_seconds = node.settings.cluster.beat_seconds / _SURVEYS_PER_BEAT
-        self._surveys_max = int(roster.silent_seconds_max / self._pause_seconds) + 1
-        self._lock = asyncio.Lock()
+        self._surveys_max = int(self._survey.roster.silent_seconds_max / self._pause_seconds) + 1
 
     async def read(self) -> dict[str, NodeMonitoringStatus]:
         """The health of every node that is in the roster."""
-        async with self._lock:  # an overtaken survey would forget beats that have moved
-            survey = await self._health.survey()
-        parts = {health.part: health for health in survey.parts}
+        survey = await self._survey.read_nodes()
         async with self._store.read() as view:
-            verdicts = await QUARANTINES.scan(view)
+            verdicts, alerts = await QUARANTINES.scan(view), await open_alerts(view)
+        parts = {health.part: health for health in judge(survey, alerts)}
         return {
             record.id: _status(record, parts.get(record.id), record.id in survey.silent, verdicts.get(record.id))
             for record in survey.nodes
@@ -135,11 +133,11 @@ def _make(node_id: str, state: NodeHealthState, message: str) -> NodeMonitoringS
 
 
 async def _read(node: EmbeddedNode) -> dict[str, NodeMonitoringStatus]:
-    return await node.extension(NodeSurvey).read()
+    return await node.extension(_NodeSurvey).read()
 
 
 async def _settle(node: EmbeddedNode, node_id: str) -> dict[str, NodeMonitoringStatus]:
-    return await node.extension(NodeSurvey).settle(node_id)
+    return await node.extension(_NodeSurvey).settle(node_id)
 
 
 class HealthCheckOrchestrator:

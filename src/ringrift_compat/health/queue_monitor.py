@@ -1,11 +1,10 @@
-"""Backpressure: the levels of the loop's queues, measured in the store at every call."""
+"""Backpressure: the levels of the loop's queues, measured in the store at every call by the rule of the loop."""
 
 import logging
-from collections.abc import Mapping
 
-from ringrift.pipeline.line import LINES
+from ringrift.pipeline.queues import measure_pressures
 from ringrift.store.ports import Reads
-from ringrift.work import limits
+from ringrift.work.pressure import QueuePressure, hardest
 from ringrift_compat.embedded_node import embedded
 from ringrift_compat.health.protocols import UNREAD
 from ringrift_compat.types import BackpressureLevel, QueueType
@@ -17,12 +16,11 @@ def check_backpressure(queue_type: QueueType | str | None = None) -> Backpressur
     """The level of a queue, or the highest of all.  STOP if the store cannot be read."""
     queues = list(QueueType) if queue_type is None else [QueueType(queue_type)]
     try:
-        depths: Mapping[str, int | None] = embedded.query(_measure)
+        pressures = embedded.query(_measure)
     except UNREAD as error:
         log.warning("the queues cannot be measured, so each counts as full: %s", error)
-        depths = {}
-    levels = [limits.level(depths.get(queue), limits.BOUNDS[queue]) for queue in queues]
-    return BackpressureLevel(limits.hardest(levels))
+        return BackpressureLevel.STOP
+    return BackpressureLevel(hardest(pressures[queue] for queue in queues).level)
 
 
 def should_throttle_production(queue_type: QueueType | str | None = None) -> bool:
@@ -30,6 +28,6 @@ def should_throttle_production(queue_type: QueueType | str | None = None) -> boo
     return check_backpressure(queue_type) > BackpressureLevel.NONE
 
 
-async def _measure(view: Reads) -> dict[str, int]:
-    tally, every = await view.count_jobs(), await LINES.all(view)
-    return limits.depths(tally, sum(line.fresh for line in every), sum(len(line.pending) for line in every))
+async def _measure(view: Reads) -> dict[str, QueuePressure]:
+    node = embedded.node()
+    return await measure_pressures(view, node.settings.work.drain_patience, node.clock.now())

@@ -1,28 +1,34 @@
-"""The health of the system: a score from nodes, circuits, errors and recoveries, and what to do about trouble."""
+"""The documented health manager: errors and recoveries that the core acts upon, and the one health in percent."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from ringrift.cluster import error_reports, score
-from ringrift.cluster.alerts import Alert, open_alerts, rank
-from ringrift.cluster.error_reports import ErrorReport, Recovery, RecoveryLimits
-from ringrift.kernel.errors import InputError, UnknownName
+from ringrift.cluster import recovery as rules
+from ringrift.cluster.recovery import ASK, BY_OTHERS, ERRORS, RECOVERIES, STORED_MAX, Attempt, ErrorReport, Recovery
+from ringrift.kernel.errors import InputError, UnknownName, printable
+from ringrift.kernel.value import changed
+from ringrift.store.ports import Reads, Tx
+from ringrift.work.run_states import load_run_states
 from ringrift_compat.embedded_node import EmbeddedNode, embedded
-from ringrift_compat.health.circuit_breaker import CircuitBreaker, CircuitState
-from ringrift_compat.health.node_health import NodeHealthState, NodeMonitoringStatus, NodeSurvey
 from ringrift_compat.health.protocols import UNREAD, CoordinatorStatus, HealthCheckResult
+from ringrift_compat.health.survey import read_system_health
 from ringrift_compat.types import RecoveryAction
 
-_ISSUES_MAX = 20
-_FAILURES = ("error", "critical")
-_SEVERITIES = ("info", "warning", *_FAILURES)
-_LIMITS = RecoveryLimits()
-_STEPS = {"node": ("restart_node_services", "reboot_node"), "job": ("restart_job", "kill_job")}
-"""The order in which to try.  Removing a node is left to a person."""
+_SEVERITIES = ("info", "warning", *rules.FAILURES)
 _STATUSES = {"healthy": CoordinatorStatus.RUNNING, "degraded": CoordinatorStatus.DEGRADED}
+_JOB_ACTIONS = {RecoveryAction.RESTART_JOB: rules.RETRY, RecoveryAction.KILL_JOB: rules.RESTART_CHILD}
+_NODE_ACTIONS = {
+    RecoveryAction.RESTART_NODE_SERVICES: rules.RESTART_DAEMON,
+    RecoveryAction.REMOVE_NODE: rules.QUARANTINE,
+    RecoveryAction.ESCALATE_HUMAN: ASK,
+}
+_STEPS = _JOB_ACTIONS | _NODE_ACTIONS
+"""Documented action → the step of the core that it is; any other action counts as an attempt of its own."""
+_ACTIONS = {step: action for action, step in _STEPS.items()}
+_KINDS = ("node", "job")
+_NAME_CHARACTERS_MAX, _ERROR_CHARACTERS_MAX = 200, 500
+_DELETED_MAX = 100  # how many errors are deleted at once: two programs may have added some at the same time
 
 
 @dataclass(frozen=True)
@@ -33,26 +39,15 @@ class _SystemHealthScore:
     level: str
     """healthy, degraded, unhealthy or critical."""
     components: Mapping[str, float] = field(default_factory=dict)
-    """nodes, circuits, errors and recoveries, each from 0 to 1."""
+    """The parts of the system, each from 0 to 1."""
     issues: Sequence[str] = ()
 
     def __bool__(self) -> bool:
         return self.level == "healthy"
 
 
-class _Memory:
-    """The memory of one program about the system."""
-
-    def __init__(self, node: EmbeddedNode) -> None:
-        self.breaker = CircuitBreaker(clock=node.clock)
-        self.pausing = score.PauseState()
-
-
 class UnifiedHealthManager:
-    """Errors and recoveries that are recorded in the store, and the score that they and the nodes come to.
-
-    It records and advises; the caller acts.
-    """
+    """Errors and recoveries that are stored, where the core acts upon them, and the health that they lead to."""
 
     @classmethod
     def get_instance(cls) -> "UnifiedHealthManager":
@@ -60,65 +55,65 @@ class UnifiedHealthManager:
         return cls()
 
     def record_error(self, component: str, error: object, severity: str = "error", node_id: str = "") -> None:
-        """Record that *component* failed, which also counts for its circuit.  Raises if it cannot be written."""
-        node = embedded.node()
+        """Record that *component* failed: several failures in a row open its circuit.  Raises what writing raises."""
         if severity not in _SEVERITIES:
             raise UnknownName("severity", severity, _SEVERITIES)
         text = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error)
-        where, id = node_id or node.settings.node.id, node.ids.next()
-        report = ErrorReport(
-            id=id, component=component, error=text, severity=severity, node=where, time=node.clock.now()
-        )
-        embedded.call(_report(node, report))
-        if severity in _FAILURES:
-            node.extension(_Memory).breaker.record_failure(component, text)
+        node = embedded.node()
+        embedded.call(_report(node, component, text or "no text", severity, node_id or node.settings.node.id))
 
     def record_success(self, component: str) -> None:
         """Record that *component* works, which closes its circuit."""
-        embedded.node().extension(_Memory).breaker.record_success(component)
+        if self.is_circuit_open(component):
+            node = embedded.node()
+            embedded.call(_report(node, component, "", "info", node.settings.node.id))
 
     def is_circuit_open(self, component: str) -> bool:
-        """Whether *component* failed so often in this program that it should not be tried for a while."""
-        return embedded.node().extension(_Memory).breaker.get_state(component) is CircuitState.OPEN
+        """Whether *component* failed so often in a row that it should not be tried for a while."""
+        return component in embedded.query(_failing_components)
 
     def get_recovery_action(self, target: str, kind: str = "node") -> RecoveryAction:
-        """The action to try next with *target*, a node or job: NONE while it must rest, a person after the last try."""
-        limits = {"node": _LIMITS.node_tries_max, "job": _LIMITS.job_tries_max}
-        if kind not in limits:
+        """The step that the core takes next with *target*, a node or job: NONE while it rests, a person at the end."""
+        if kind not in _KINDS:
             raise InputError(f"a {kind!r} cannot be recovered: kind must be node or job")
-        limit = limits[kind]
-        tries = embedded.query(error_reports.RECOVERIES.all)
-        failures = len(error_reports.failed_recoveries(target, tries))
-        if error_reports.may_recover(target, tries, limit, embedded.node().clock.now(), _LIMITS).allowed:
-            return RecoveryAction(error_reports.next_step(failures, limit, _STEPS[kind]))
-        return RecoveryAction.NONE if failures < limit else RecoveryAction.ESCALATE_HUMAN
+        subject, node = f"{kind}:{target}", embedded.node()
+
+        async def read(view: Reads) -> Sequence[Attempt]:
+            recovery = await RECOVERIES.get(view, subject)
+            return recovery.attempts if recovery else ()
+
+        attempts = embedded.query(read)
+        # The desk retries the jobs of a node and the runner restarts its children without being asked.
+        step = rules.next_step(subject, attempts, BY_OTHERS if kind == "node" else ())
+        if step in (None, ASK):
+            return RecoveryAction.ESCALATE_HUMAN
+        rest = node.settings.cluster.heal_rest_seconds
+        is_resting = bool(attempts) and node.clock.now() - attempts[-1].time < rest
+        return RecoveryAction.NONE if is_resting else _ACTIONS[step]
 
     def record_recovery_attempt(
         self, target: str, action: RecoveryAction | str, success: bool | None = None, detail: str = ""
     ) -> None:
-        """Record what was tried with *target*, and whether it helped, if that is known."""
-        node, word = embedded.node(), RecoveryAction(action).value
-        id, now = node.ids.next(), node.clock.now()
-        attempt = Recovery(id=id, target=target, action=word, time=now, helped=success, detail=detail)
-        embedded.call(_record(node, attempt))
+        """Record what was tried with *target*, and whether it helped, if that is known: the core goes on from there."""
+        member, node = RecoveryAction(action), embedded.node()
+        subject = f"{'job' if member in _JOB_ACTIONS else 'node'}:{target}"
+        step = _STEPS.get(member, member.value)
+        now, by = node.clock.now(), node.settings.node.id
+        embedded.call(_record(node, subject, Attempt(step=step, by=by, time=now, helped=success, detail=detail)))
 
     def get_system_health(self) -> _SystemHealthScore:
         """The health of the system; critical with 0 points if the store cannot be read."""
-        try:
-            return embedded.call(_score(embedded.node()))
-        except UNREAD as error:
-            return _SystemHealthScore(0.0, "critical", issues=(f"the store cannot be read: {error}",))
+        health = read_system_health()
+        level = "critical" if health.is_critical else health.status.name.lower()
+        components = {part.part: part.points for part in health.parts}
+        return _SystemHealthScore(round(100 * health.score, 2), level, components, tuple(health.reasons()))
 
     def should_pause_pipeline(self) -> bool:
-        """Whether the loop should pause: below 40 points, until they have been at least 60 for two minutes."""
-        points = self.get_system_health().score
+        """Whether the loop is paused, or is about to be because health is critical; it resumes by itself."""
         try:
-            node = embedded.node()
+            return embedded.query(_is_braked) or read_system_health().is_critical
         except UNREAD:
             return True
-        memory = node.extension(_Memory)
-        memory.pausing = score.next_pause_state(memory.pausing, points, node.clock.tick())
-        return memory.pausing.paused
 
     def health_check(self) -> HealthCheckResult:
         """The same as a result."""
@@ -128,49 +123,37 @@ class UnifiedHealthManager:
         return HealthCheckResult(bool(health), status, "; ".join(health.issues), details)
 
 
-async def _report(node: EmbeddedNode, report: ErrorReport) -> None:
+async def _report(node: EmbeddedNode, component: str, error: str, severity: str, where: str) -> None:
+    id, now = node.ids.next(), node.clock.now()
+    report = ErrorReport(id=id, component=component, error=error, severity=severity, node=where, time=now)
     async with node.store.begin() as tx:
-        await error_reports.record_error(tx, report)
+        await _record_error(tx, report)
 
 
-async def _record(node: EmbeddedNode, recovery: Recovery) -> None:
+async def _record(node: EmbeddedNode, subject: str, attempt: Attempt) -> None:
     async with node.store.begin() as tx:
-        await error_reports.record_recovery(tx, recovery)
+        await _record_attempt(tx, subject, attempt)
 
 
-async def _score(node: EmbeddedNode) -> _SystemHealthScore:
-    statuses = (await node.extension(NodeSurvey).read()).values()
-    nodes = [status for status in statuses if status.state is not NodeHealthState.RETIRED]
-    async with node.store.read() as view:
-        alerts = [alert for alert in await open_alerts(view) if rank(alert.level) >= rank("warning")]
-        errors, recoveries = await error_reports.ERRORS.all(view), await error_reports.RECOVERIES.all(view)
-    now, circuits = node.clock.now(), node.extension(_Memory).breaker.get_circuits()
-    opened = [name for name, circuit in circuits.items() if circuit["state"] == CircuitState.OPEN]
-    recent = [error for error in error_reports.recent(errors, now) if error.severity in _FAILURES]
-    results = [recovery.helped for recovery in error_reports.recent(recoveries, now) if recovery.helped is not None]
-    measures = score.Measures(
-        nodes=sum(status.points for status in nodes) / len(nodes) if nodes else 0.0,
-        circuits=score.share(len(circuits) - len(opened), len(circuits)),
-        errors=score.error_measure(len(recent) + len(alerts)),
-        recoveries=score.share(sum(results), len(results)),
-    )
-    available = sum(status.is_available for status in nodes)
-    is_broken = bool(opened) or available < len(nodes) or any(rank(alert.level) >= rank("severe") for alert in alerts)
-    points = score.points(measures)
-    level = score.level(points, broken=is_broken, idle=not available)
-    issues = _issues(nodes, alerts, opened, recent)[:_ISSUES_MAX]
-    return _SystemHealthScore(points, level, msgspec.to_builtins(measures), tuple(issues))
+async def _record_error(tx: Tx, report: ErrorReport) -> None:
+    """Store *report* and delete the oldest ones."""
+    component = printable(report.component, _NAME_CHARACTERS_MAX)
+    error = printable(report.error, _ERROR_CHARACTERS_MAX)
+    await ERRORS.put(tx, [changed(report, component=component, error=error)])
+    ids = list(await ERRORS.scan(tx, limit=STORED_MAX + _DELETED_MAX))
+    await ERRORS.delete(tx, ids[: max(len(ids) - STORED_MAX, 0)])
 
 
-def _issues(
-    nodes: Sequence[NodeMonitoringStatus], alerts: Sequence[Alert], opened: Sequence[str], recent: Sequence[ErrorReport]
-) -> list[str]:
-    """The trouble, in sentences."""
-    issues = [] if nodes else ["no node is running: start one with  ringrift run"]
-    issues += [f"{status.node_id}: {status.message or status.state}" for status in nodes if not status.healthy]
-    issues += [f"{alert.kind} {alert.subject}: {alert.detail}" for alert in alerts]
-    issues += [f"{name}: its circuit is open" for name in opened]
-    if recent:
-        last = recent[-1]
-        issues.append(f"{len(recent)} errors in the last hour, last: {last.component}: {last.error}")
-    return issues
+async def _record_attempt(tx: Tx, subject: str, attempt: Attempt) -> None:
+    """Store a step that a program or a person took: the ladder goes on behind it."""
+    before = await RECOVERIES.get(tx, subject)
+    recovery = before or Recovery(subject=subject, error=attempt.detail, since=attempt.time)
+    await RECOVERIES.put(tx, [recovery.with_attempt(attempt)])
+
+
+async def _failing_components(view: Reads) -> Mapping[str, ErrorReport]:
+    return rules.failing_components(await rules.recent_errors(view, embedded.node().clock.now()))
+
+
+async def _is_braked(view: Reads) -> bool:
+    return (await load_run_states(view)).find(now=embedded.node().clock.now()) is not None

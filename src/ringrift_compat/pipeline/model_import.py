@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ringrift.blobs.folder import Folder
-from ringrift.cli.commands.models import read_model
 from ringrift.cli.follow_jobs import follow_jobs
 from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.events import model
@@ -18,13 +17,14 @@ from ringrift.events.pipeline import Requested
 from ringrift.kernel import variant as variants
 from ringrift.kernel.errors import JobFailed, Unreachable
 from ringrift.pipeline import operator
+from ringrift.pipeline.inbox import read_model
 from ringrift.pipeline.line import LINES
 from ringrift.pipeline.operator import Actor
-from ringrift.store.open import has_coordinator
 from ringrift.sync import ledger
 from ringrift_compat.embedded_node import EmbeddedNode
 from ringrift_compat.events import old_names
 from ringrift_compat.events.event_publish import has_model_file
+from ringrift_compat.tasks.master_loop_guard import has_coordinator
 
 
 async def complete_payload(node: EmbeddedNode, name: str, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,8 +61,8 @@ async def _import_file(node: EmbeddedNode, payload: Mapping[str, Any]) -> str:
             return existing
         await tx.put([ledger.holding(file, local[0].id)])
         actor = Actor(envelopes=node.envelopes, now=node.clock.now())
-        pending = await operator.import_model(tx, variant, file, actor=actor)
-    result = await follow_jobs(node.store, roster, [pending.job], pending.after, node.clock, lambda _: None)
+        job, after = await operator.import_model(tx, variant, file, actor=actor)
+    result = await follow_jobs(node.store, roster, [job], after, node.clock, lambda _: None)
     for event in result.events:
         if isinstance(event, model.Imported):
             return event.model

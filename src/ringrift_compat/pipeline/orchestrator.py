@@ -6,10 +6,10 @@ import msgspec
 
 from ringrift.pipeline.line import LINES, Stage
 from ringrift.pipeline.requests import stage_of
-from ringrift.work.admission import VERDICTS
+from ringrift.work.limits import VERDICTS
 from ringrift_compat import embedded_host
 from ringrift_compat.embedded_node import EmbeddedNode, embedded
-from ringrift_compat.health.circuit_breaker import stage_breaker
+from ringrift_compat.health.circuit_breaker import read_stage_circuits
 
 LOOP_DAEMONS = ("pipeline", "fill", "rescue")
 _STAGE_NAMES = {
@@ -50,6 +50,7 @@ async def _start_loop(node: EmbeddedNode, auto_trigger: bool | None) -> None:
 async def _status(node: EmbeddedNode) -> dict[str, Any]:
     async with node.store.read() as view:
         rows = [(line, await VERDICTS.all(view, "variant", line.variant)) for line in await LINES.all(view)]
+        circuits = await read_stage_circuits(view)
     return {
         "auto_trigger": embedded_host.is_automatic(node),
         "variants": {
@@ -65,5 +66,5 @@ async def _status(node: EmbeddedNode) -> dict[str, Any]:
             }
             for line, verdicts in rows
         },
-        "circuits": node.extension(stage_breaker).get_circuits(),
+        "circuits": circuits,
     }

@@ -18,18 +18,20 @@ from ringrift.events.base import Unknown
 from ringrift.events.pipeline import Opened, Requested
 from ringrift.kernel import variant as variants
 from ringrift.kernel.errors import RingriftError
-from ringrift.pipeline.line import LINES
-from ringrift.pipeline.requests import ANSWER_SECONDS_MAX, AnsweredLine, wait_for_answer
-from ringrift.store.follow import follow
+from ringrift.kernel.verdict import Verdict
+from ringrift.pipeline.line import LINES, Line
+from ringrift.pipeline.requests import ANSWER_SECONDS_MAX, wait_for_answer
+from ringrift.store.follow import follow, wait_for
+from ringrift.store.ports import Reads
 from ringrift.workload.registry import Registry
 from ringrift_compat import embedded_host
 from ringrift_compat.embedded_node import EmbeddedNode, embedded
 from ringrift_compat.events.buses import StageCompletionResult
-from ringrift_compat.health.circuit_breaker import CircuitBreaker, stage_breaker
+from ringrift_compat.health.circuit_breaker import refuse_stage
 from ringrift_compat.pipeline.stage_end import END_EVENTS, StageEnd, StageWait, observe, stage_wait
 from ringrift_compat.types import BoardType
 
-_SOURCE = "pipeline_actions"
+_SOURCE, _PIPELINE = "pipeline_actions", "pipeline"
 _END_NAMES = tuple(event.name() for event in END_EVENTS)
 _LATE = "it is not done in time; the request is kept, and the stage goes on"
 _CLOSED = "the node was shut down meanwhile; the request is kept"
@@ -49,8 +51,6 @@ class _Outcome:
     """The result of requesting a stage."""
 
     error: str = ""
-    is_failure: bool = False
-    """Whether the stage failed or could not be requested: a gate that is closed is no failure."""
     iteration: int = 0
     path: str | None = None
     details: dict[str, Any] = field(default_factory=dict)
@@ -73,15 +73,11 @@ async def _trigger(
     """
     variant = variant_of(board_type, num_players)
     node = embedded.node()
-    start, breaker = node.clock.tick(), node.extension(stage_breaker)
-    outcome: _Outcome | None = None
-    if breaker.can_execute(action.stage):
-        try:
-            outcome = await _request(node, action, variant, reason, action.seconds_max if seconds is None else seconds)
-        finally:
-            _record(breaker, action.stage, outcome)
+    start = node.clock.tick()
+    if refusal := await embedded.post(_refuse(node, action.stage)):
+        outcome = _Outcome(error=refusal)
     else:
-        outcome = _Outcome(error=breaker.explain(action.stage))
+        outcome = await _request(node, action, variant, reason, action.seconds_max if seconds is None else seconds)
     fields = {"config_key": variant, "board_type": variants.parse(variant).board, "num_players": num_players}
     return StageCompletionResult(
         success=not outcome.error,
@@ -94,14 +90,9 @@ async def _trigger(
     )
 
 
-def _record(breaker: CircuitBreaker, stage: str, outcome: _Outcome | None) -> None:
-    """Record the result of a try; a caller that stopped waiting and a closed gate show nothing about the stage."""
-    if outcome is not None and outcome.is_failure:
-        breaker.record_failure(stage, outcome.error)
-    elif outcome is None or outcome.error:
-        breaker.record_undecided(stage)
-    else:
-        breaker.record_success(stage)
+async def _refuse(node: EmbeddedNode, stage: str) -> str:
+    async with node.store.read() as view:
+        return await refuse_stage(view, stage)
 
 
 async def _request(node: EmbeddedNode, action: _Action, variant: str, reason: str, seconds: float) -> _Outcome:
@@ -110,26 +101,26 @@ async def _request(node: EmbeddedNode, action: _Action, variant: str, reason: st
     details: dict[str, Any] = {"request": request}
     if answered is None:
         error = f"no coordinator has answered within {ANSWER_SECONDS_MAX:g} s; the request is kept"
-        return _Outcome(error=error, is_failure=True, details=details)
-    verdict = answered.verdict
+        return _Outcome(error=error, details=details)
+    verdict, line = answered
     details["verdict"] = msgspec.to_builtins(verdict)
-    outcome = _Outcome(iteration=answered.line.iteration, details=details)
+    outcome = _Outcome(iteration=line.iteration, details=details)
     if not verdict.allowed:
         outcome.error = f"{verdict.rule} ({verdict.value:g} of {verdict.limit:g})"
         return outcome
-    end = await _wait(node, stage_wait(answered.line, action.request), position, deadline)
+    end = await _wait(node, stage_wait(line, action.request), position, deadline)
     if end.event is not None:
         details["event"] = msgspec.to_builtins(end.event)
-    outcome.error, outcome.is_failure = end.error, bool(end.error)
+    outcome.error = end.error
     outcome.path = await embedded.post(_path(node, end.blob)) if not end.error else None
     return outcome
 
 
 async def _publish(
     node: EmbeddedNode, action: _Action, variant: str, reason: str
-) -> tuple[str, int, AnsweredLine | None]:
+) -> tuple[str, int, tuple[Verdict, Line] | None]:
     """Open the line if it is not open, and publish the request: its id, its position, and its answer."""
-    host = await embedded_host.start_daemons(node, "pipeline")
+    host = await embedded_host.start_daemons(node, _PIPELINE)
     if embedded_host.is_coordinator(node, host):
         await embedded_host.start_daemons(node, "rescue", embedded_host.WORK_DAEMON)
     async with node.store.read() as view:
@@ -170,8 +161,19 @@ async def _follow(node: EmbeddedNode, waits: StageWait, after: int, deadline: fl
                 if not isinstance(event, Unknown):
                     waits, end = observe(waits, event)
                     if end is not None:
+                        await _wait_for_line(node, envelope.position)
                         return end
     return StageEnd(error=_LATE)
+
+
+async def _wait_for_line(node: EmbeddedNode, position: int) -> None:
+    """Wait until the line has taken the event at *position* into account, so that its status shows the next stage."""
+
+    async def has_moved(view: Reads) -> bool | None:
+        positions = await view.positions()
+        return True if positions.get(_PIPELINE, position) >= position else None
+
+    await wait_for(node.store, has_moved, node.clock, ANSWER_SECONDS_MAX)
 
 
 async def _path(node: EmbeddedNode, blob: str | None) -> str | None:

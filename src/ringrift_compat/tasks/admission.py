@@ -6,30 +6,17 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from ringrift.events.base import Envelope
 from ringrift.kernel.errors import RingriftError
 from ringrift.work import processes
-from ringrift.work.admission import TASKS, Admission
 from ringrift.work.processes import Process
-from ringrift.work.program_roles import ProgramRoles
-from ringrift.work.tasks import HostTick, Task
+from ringrift.work.tasks import HostTick, Task, running_tasks
 from ringrift_compat.embedded_node import EmbeddedNode, Pending, embedded
-from ringrift_compat.events import old_names
+from ringrift_compat.tasks.program_roles import ProgramRoles
+from ringrift_compat.tasks.task_admission import Admission
 
 _RENEW_SECONDS = 20.0
 """Between two renewals of what this program holds: often enough for roles, seldom enough to cost nothing."""
-_SERIALS_MAX = 10_000
-_EVENTS = {
-    "running": "TASK_SPAWNED",
-    "completed": "TASK_COMPLETED",
-    "failed": "TASK_FAILED",
-    "timed_out": "TASK_FAILED",
-    "cancelled": "TASK_CANCELLED",
-    "orphaned": "TASK_ORPHANED",
-}
-"""The state of a task → the documented event of it."""
+_FENCES_MAX = 10_000
 log = logging.getLogger(__name__)
 
 
@@ -41,9 +28,9 @@ class ProgramTasks:
         process = processes.find(os.getpid())
         assert process is not None, "this process is alive"
         self._process: Process = process
-        self.tasks = Admission(node.store, node.clock, process.host, make_events=self._events)
+        self.tasks = Admission(node.store, node.clock, process.host, node.envelopes)
         self.roles = ProgramRoles(node.store, node.clock, process, node.settings.node.id)
-        self._serials: dict[str, int] = {}
+        self._fences: dict[str, int] = {}
         """The admission of each of our tasks."""
         self._renewing: asyncio.Task[None] | None = None
 
@@ -67,7 +54,6 @@ class ProgramTasks:
             node=node or self.node.settings.node.id,
             pid=pid,
             process=processes.find(pid),
-            key=f"{type} {variant}" if variant else "",
             variant=variant,
             beat_at=HostTick(host=self._process.host, tick=0.0),
             metadata=dict(metadata or {}),
@@ -77,19 +63,19 @@ class ProgramTasks:
         """Admit *task*, waiting up to *seconds* for a place.  Raises LimitReached, IdConflict."""
         self.renew_regularly()
         admitted = await self.tasks.wait_admit(task, seconds) if seconds > 0 else await self.tasks.admit(task)
-        self._serials[admitted.id] = admitted.serial
-        while len(self._serials) > _SERIALS_MAX:
-            self._serials.pop(next(iter(self._serials)))
+        self._fences[admitted.id] = admitted.fence
+        while len(self._fences) > _FENCES_MAX:
+            self._fences.pop(next(iter(self._fences)))
         return admitted
 
     async def beat(self, ids: Sequence[str], metadata: Mapping[str, Any] | None = None) -> list[str]:
         """Report that these tasks live; the ids of those that have a place."""
-        return await self.tasks.beat(ids, metadata, serials=self._serials)
+        return await self.tasks.beat(ids, metadata, fences=self._fences)
 
     async def finish(self, id: str, state: str, reason: str = "", metadata: Mapping[str, Any] | None = None) -> bool:
         """End the task *id*; whether it had a place."""
-        task = await self.tasks.finish(id, state, reason, metadata=metadata, serials=self._serials)
-        self._serials.pop(id, None)
+        task = await self.tasks.finish(id, state, reason, metadata=metadata, fences=self._fences)
+        self._fences.pop(id, None)
         return task is not None
 
     def renew_regularly(self) -> None:
@@ -111,7 +97,7 @@ class ProgramTasks:
         for role in await self.roles.renew() if self.roles.current() else ():
             log.warning("role %s belongs to another process now", role)
         async with self.node.store.read() as view:
-            own = [task.id for task in await TASKS.all(view) if task.process == self._process]
+            own = [task.id for task in await running_tasks(view) if task.process == self._process]
         if own:
             await self.beat(own)
         await self.tasks.sweep()
@@ -121,23 +107,6 @@ class ProgramTasks:
             self._renewing.cancel()
             await asyncio.wait((self._renewing,))
         await self.roles.close()
-
-    def _events(self, task: Task) -> list[Envelope]:
-        """The documented event of a change of *task*, published in the transaction of the change."""
-        end = task.ended or task.since
-        payload = {
-            "task_id": task.id,
-            "task_type": task.type,
-            "node_id": task.node,
-            "status": task.state,
-            "timestamp": end,
-            "duration": end - task.since,
-            "error": task.reason,
-            "config_key": task.variant,
-            "metadata": msgspec.to_builtins(task.metadata),
-        }
-        event = old_names.make_event(_EVENTS[task.state], payload, evidence=False)
-        return [self.node.envelopes.make(event, source="task_coordinator")] if event.SCOPE == "log" else []
 
 
 def program_tasks() -> ProgramTasks:

@@ -3,6 +3,8 @@
 from contextlib import AbstractContextManager
 from enum import StrEnum
 
+from ringrift.kernel.errors import NotLeader
+from ringrift.kernel.settings import StoreSettings
 from ringrift.store.open import only_coordinator
 from ringrift_compat.variables import read_settings
 
@@ -14,6 +16,15 @@ class LeadershipRole(StrEnum):
     FOLLOWER = "follower"
     CANDIDATE = "candidate"
     PROVISIONAL = "provisional"
+
+
+def has_coordinator(settings: StoreSettings) -> bool:
+    """Whether a process is the coordinator of this store now.  A process that begins in this moment is refused."""
+    try:
+        with only_coordinator(settings, "a question"):
+            return False
+    except NotLeader:
+        return True
 
 
 def master_loop_guard() -> AbstractContextManager[None]:

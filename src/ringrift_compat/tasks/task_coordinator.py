@@ -6,14 +6,25 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from ringrift.cluster.roster import NODES
 from ringrift.kernel.errors import RingriftError
+from ringrift.pipeline.system_health import issue_text
 from ringrift.store.ports import Reads
-from ringrift.work import admission
-from ringrift.work.tasks import ENDS, Task, TaskLimits
+from ringrift.work.run_states import CLUSTER, RunState, load_run_states
+from ringrift.work.tasks import ENDS, LIMITED_KINDS, RUNNING_MAX, HostTick, Task, running_tasks
 from ringrift_compat.embedded_node import embedded
 from ringrift_compat.health.protocols import CoordinatorStatus, HealthCheckResult
+from ringrift_compat.health.survey import read_system_health
+from ringrift_compat.tasks import task_admission
 from ringrift_compat.tasks.admission import program_tasks
+from ringrift_compat.tasks.task_limits import TaskLimits
 from ringrift_compat.types import TaskType
+
+_TYPES = {kind: type for type, kinds in LIMITED_KINDS.items() for kind in kinds}
+"""Kind of job → the type of task that does the same work."""
+_OWN_ISSUES = ("jobs/run_state", "slots/", "store")
+"""The issues of the system that concern the admission of tasks."""
+_STATUSES = {"running": CoordinatorStatus.DEGRADED, "emergency": CoordinatorStatus.ERROR}
 
 
 class TaskCoordinator:
@@ -52,64 +63,91 @@ class TaskCoordinator:
         return embedded.call(program_tasks().finish(task_id, "cancelled", reason))
 
     def get_tasks(self, status: str | None = "running") -> list[Task]:
-        """The tasks in this state, oldest first; None stands for all, the last ended ones included."""
+        """The tasks in this state, oldest first, then the jobs of the loop that run, each as the task that it is.
+
+        None stands for every state, the tasks that ended last included.
+        """
         return [task for task in embedded.query(all_tasks) if status in (None, task.state)]
 
     def get_stats(self) -> dict[str, Any]:
-        """How many tasks run, by type and node, how they ended so far, the limits, and the state."""
+        """How many tasks and jobs run, by type and node, how tasks ended so far, the limits, and the state."""
         return embedded.query(_stats)
 
     def set_limits(self, limits: TaskLimits) -> None:
-        """Put other limits in force for every program of this home; what runs already stays."""
+        """Put other limits in force for every program and the loop of this home; what runs already stays."""
         embedded.call(program_tasks().tasks.set_limits(limits))
 
     def pause(self, reason: str = "") -> None:
-        """Admit nothing until :meth:`resume`; what runs goes on."""
+        """Pause the cluster: no task and no job of the loop starts until :meth:`resume`; what runs goes on."""
         self._set_state("paused", reason)
 
     def drain(self, reason: str = "") -> None:
-        """Admit nothing, so that what runs comes to its end."""
+        """Drain the cluster: nothing starts, and what runs comes to its end."""
         self._set_state("draining", reason)
 
     def emergency_stop(self, reason: str = "") -> None:
-        """Admit nothing, because something is badly broken."""
+        """Nothing starts, running jobs of the loop are stopped within their grace, and no champion changes."""
         self._set_state("emergency", reason)
 
     def resume(self) -> None:
-        """Admit tasks again."""
+        """Let tasks and jobs start again."""
         self._set_state("running", "")
 
     def _set_state(self, state: str, reason: str) -> None:
-        embedded.call(program_tasks().tasks.set_state(state, reason))
+        tasks = program_tasks()
+        by = f"process {os.getpid()} on {tasks.node.settings.node.id}"
+        embedded.call(tasks.tasks.set_state(state, reason, by))
 
     def health_check(self) -> HealthCheckResult:
-        """Healthy while the store answers and tasks are admitted."""
+        """Healthy while the store answers, every scope runs and no slot is stuck: a view of the system's health."""
         stats = self.get_stats()
-        state, reason = stats["state"], stats["state_reason"]
-        if state == "running":
+        issues = [issue for issue in read_system_health().issues if issue.part.startswith(_OWN_ISSUES)]
+        if not issues:
             return HealthCheckResult(True, details=stats)
-        status = CoordinatorStatus.ERROR if state == "emergency" else CoordinatorStatus(state)
-        return HealthCheckResult(False, status, f"admission is {state}: {reason or 'no reason was given'}", stats)
+        state = stats["state"]
+        status = _STATUSES.get(state) or CoordinatorStatus(state)
+        return HealthCheckResult(False, status, "; ".join(map(issue_text, issues)), stats)
 
 
 async def all_tasks(view: Reads) -> list[Task]:
-    """Every task that runs, and those that ended last."""
-    tasks = [*await admission.ENDED_TASKS.all(view), *await admission.TASKS.all(view)]
-    return sorted(tasks, key=lambda task: task.serial)
+    """Every task that runs, those that ended last, and the jobs of the loop that run."""
+    return [*await task_admission.last_tasks(view), *await _loop_tasks(view)]
+
+
+async def _loop_tasks(view: Reads) -> list[Task]:
+    """The running jobs of the loop as tasks of the type whose limit they share."""
+    starts = {job.job: job.since for node in await NODES.all(view) for job in node.activity.jobs}
+    return [
+        Task(
+            id=row.id,
+            type=_TYPES.get(row.kind, TaskType.UNKNOWN.value),
+            node=row.holder or "",
+            variant=row.variant,
+            fence=row.fence,
+            since=starts.get(row.id, row.time),
+            beats=row.renewals,
+            beat_at=HostTick(host=row.holder or "", tick=0.0),
+            metadata={"job": row.kind, "key": row.key, "progress": row.progress},
+        )
+        for row in await view.jobs(("claimed",), RUNNING_MAX)
+    ]
 
 
 async def _stats(view: Reads) -> dict[str, Any]:
-    tasks, admitting = await admission.TASKS.all(view), await admission.load_state(view)
-    limits = admitting.limits.table
+    own, jobs, totals = await running_tasks(view), await _loop_tasks(view), await task_admission.load_totals(view)
+    tasks = [*own, *jobs]
+    limits = (await task_admission.load_limits(view)).table
+    cluster = (await load_run_states(view)).find(now=embedded.node().clock.now()) or RunState(scope=CLUSTER)
     return {
-        "state": admitting.run_state.state,
-        "state_reason": admitting.run_state.reason,
+        "state": cluster.state,
+        "state_reason": cluster.reason,
         "running": len(tasks),
         "by_type": dict(Counter(task.type for task in tasks)),
         "by_node": dict(Counter(task.node for task in tasks)),
-        "registered": admitting.admitted,
-        "refused": admitting.refused,
-        **{end: admitting.ends.get(end, 0) for end in ENDS},
+        "jobs": len(jobs),
+        "registered": len(own) + sum(totals.ends.values()),
+        "refused": totals.refused,
+        **{end: totals.ends.get(end, 0) for end in ENDS},
         "limits": {type: {"node": row.node_max, "cluster": row.cluster_max} for type, row in limits.items()},
     }
 

@@ -38,7 +38,16 @@ class _EventTasks:
 
     def __init__(self, node: EmbeddedNode) -> None:
         self.tasks: OrderedDict[str, _EventTask] = OrderedDict()
-        self.is_subscribed = False
+        self._node = node
+
+    @property
+    def keys(self) -> list[tuple[EventSource, str, Any]]:
+        """Its subscriptions, one for each event of a task."""
+        return [(EventSource.ROUTER, name, self.record) for name in _STATES]
+
+    def is_subscribed(self) -> bool:
+        """Whether it gets every event of a task now."""
+        return set(self.keys) <= set(self._node.extension(Subscriptions).entries())
 
     async def record(self, event: RouterEvent) -> None:
         """Record one event; one without the id of a task is ignored."""
@@ -62,11 +71,8 @@ def _new_task(event: RouterEvent) -> _EventTask:
 
 async def _subscribe(node: EmbeddedNode) -> None:
     """Subscribe on the loop of the node: the loop of the caller may close, and this one does not."""
-    tasks = node.extension(_EventTasks)
-    if not tasks.is_subscribed:
-        tasks.is_subscribed = True
-        for name in _STATES:
-            await node.extension(Subscriptions).add((EventSource.ROUTER, name, tasks.record), None)
+    for key in node.extension(_EventTasks).keys:
+        await node.extension(Subscriptions).add(key, None)
 
 
 def wire_task_events() -> None:
@@ -87,5 +93,5 @@ def get_task_stats() -> dict[str, Any]:
         "by_status": dict(by_status),
         "by_type": dict(Counter(type for _, type, _ in states.values())),
         "by_node": dict(Counter(node for state, _, node in states.values() if state == "running")),
-        "subscribed": seen.is_subscribed,
+        "subscribed": seen.is_subscribed(),
     }

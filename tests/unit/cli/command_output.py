@@ -1,8 +1,8 @@
 """Asking: commands on a store that the test has open, from the words of their command line on."""
 
 from ringrift.cli.command import Context, Output
-from ringrift.cli.command_line import load, parser
 from ringrift.cli.environment import read_settings
+from ringrift.cli.main import _load, _parser
 from ringrift.kernel.clock import Clock, SystemClock
 from ringrift.store.ports import Store
 
@@ -12,13 +12,13 @@ NODE = "here"
 def context(store: Store | None, *words: str, clock: Clock | None = None) -> Context:
     """What the command of *words* works with."""
     effective = read_settings({"RINGRIFT_HOME": "/nowhere", "RINGRIFT_NODE_ID": NODE})
-    options = parser(words[0]).parse_args(words)
+    options = _parser(words[0]).parse_args(words)
     return Context(options=options, effective=effective, clock=clock or SystemClock(), opened=store)
 
 
 async def ask(store: Store, *words: str, clock: Clock | None = None) -> Output:
     """The output of the command of *words*."""
-    command, command_context = load(words[0]), context(store, *words, clock=clock)
+    command, command_context = _load(words[0]), context(store, *words, clock=clock)
     output = command.prepare(command_context)
     if output is None and command.question is not None:
         output = await command.question(command_context)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ringrift.cli.command import Command, Context, Output, run
-from ringrift.cli.command_line import COMMANDS, load, parser
+from ringrift.cli.main import _COMMANDS, _load, _parser
 from ringrift.kernel.errors import SettingsError, Unreachable
 
 
@@ -17,15 +17,15 @@ def options(tmp_path: Path, *, as_json: bool = False, settings: tuple[str, ...] 
     return Namespace(settings=None, set=pairs, json=as_json)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", _COMMANDS)
 def test_every_command_describes_itself(name: str) -> None:
     """In one sentence, and every argument has a help."""
-    description = COMMANDS[name]
+    description = _COMMANDS[name]
 
     assert description[0].isupper()
     assert description.endswith(".")
-    assert load(name).prepare or load(name).question
-    [commands] = [action for action in parser(name)._actions if action.dest == "command"]
+    assert _load(name).prepare or _load(name).question
+    [commands] = [action for action in _parser(name)._actions if action.dest == "command"]
     assert commands.choices is not None
     child = commands.choices[name]  # type: ignore[call-overload]  # a mapping, which the type of choices does not say
     assert [action.dest for action in child._actions if not action.help] == []

@@ -1,10 +1,16 @@
 """The environment: documented variables have their effect, and a wrong one names itself."""
 
+import re
+import socket
+from operator import attrgetter
+
 import pytest
 
 from ringrift.cli.commands.doctor import _run_checks
-from ringrift.cli.environment import read_settings
+from ringrift.cli.environment import VARIABLES, read_settings
+from ringrift.daemons import DAEMONS
 from ringrift.kernel.errors import SettingsError
+from ringrift.kernel.settings import ALWAYS_ENABLED
 
 
 def test_variables_govern_the_bus() -> None:
@@ -16,7 +22,7 @@ def test_variables_govern_the_bus() -> None:
     assert (plain.handler_seconds_max, bus.handler_seconds_max) == (600.0, 30.0)
 
 
-@pytest.mark.parametrize(("value", "disabled"), [("true", ()), ("false", ("rate", "fill"))])
+@pytest.mark.parametrize(("value", "disabled"), [("true", ()), ("false", ("rate", "fill", "import_models"))])
 def test_the_variable_of_the_loops_disables_their_daemons(value: str, disabled: tuple[str, ...]) -> None:
     """Lease expiry is never among them."""
     settings = read_settings(environ={"RINGRIFT_EXTRACTED_LOOPS": value}).settings
@@ -37,9 +43,77 @@ def test_a_documented_variable_that_nothing_reads_yet_is_no_misspelling() -> Non
     """It is told as having no effect, with what brings it; a variable that nobody documents is told as unknown."""
     effective = read_settings({"RINGRIFT_SWIM_ENABLED": "true", "RINGRIFT_SWIN_ENABLED": "true"})
 
-    assert (effective.unsupported, effective.unknown) == (("RINGRIFT_SWIM_ENABLED",), ("RINGRIFT_SWIN_ENABLED",))
-    details = [check.detail for check in _run_checks(effective) if check.name == "variable"]
+    assert (len(effective.warnings), effective.unknown) == (1, ("RINGRIFT_SWIN_ENABLED",))
+    details = [detail for name, _, detail in _run_checks(effective) if name == "variable"]
     assert details == [
         "RINGRIFT_SWIN_ENABLED is unknown and has no effect: misspelt?",
-        "RINGRIFT_SWIM_ENABLED has no effect yet: nodes over a network",
+        "RINGRIFT_SWIM_ENABLED has no effect yet; it comes with: nodes over a network",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "key", "expected"),
+    [
+        ("RINGRIFT_COORDINATOR_DB", "/x/other.db", "store.path", "/x/other.db"),
+        ("RINGRIFT_NODE_ID", "n7", "node.id", "n7"),
+        ("RINGRIFT_IS_COORDINATOR", "true", "node.profile", "coordinator"),
+        ("RINGRIFT_IS_COORDINATOR", "false", "node.profile", "training_node"),
+        ("RINGRIFT_JOB_GRACE_PERIOD", "7", "work.grace_seconds", 7.0),
+        ("RINGRIFT_TRACE_DEBUG", "true", "trace.debug", True),
+        ("RINGRIFT_EVENT_HANDLER_TIMEOUT", "30", "bus.handler_seconds_max", 30.0),
+    ],
+)
+def test_each_variable_sets_its_setting(name: str, value: str, key: str, expected: object) -> None:
+    """The setting has its value, in its own type, and the origin says that it came from the environment."""
+    plain, effective = read_settings({}), read_settings({name: value})
+
+    assert attrgetter(key)(effective.settings) == expected
+    assert attrgetter(key)(plain.settings) != expected
+    assert effective.origins == {key: "environment"}
+
+
+def test_a_node_is_called_after_its_host() -> None:
+    """Without a variable its name is that of the machine, in the characters that a name may have."""
+    name = read_settings({}).settings.node.id
+
+    assert name == re.sub(r"[^\w-]", "-", socket.gethostname())[:64]
+
+
+def test_the_variable_of_dead_letters_is_accepted_and_doctor_says_where_they_are() -> None:
+    """It changes no setting, is no misspelling, and its note names the store."""
+    effective = read_settings({"RINGRIFT_DLQ_PATH": "x.db"})
+
+    assert effective.settings == read_settings({}).settings
+    assert effective.unknown == effective.warnings == ()
+    assert VARIABLES["RINGRIFT_DLQ_PATH"].note == "accepted without effect: dead letters are in the store"
+
+
+def test_the_variable_for_details_is_a_flag() -> None:
+    """True logs in detail, and nothing else does."""
+    assert [read_settings({"RINGRIFT_DEBUG": text}).debug for text in ("true", "1", "false", "")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert not read_settings({}).debug
+
+
+def test_each_variable_that_nothing_reads_yet_has_a_warning_and_no_other_has() -> None:
+    """One line each, which names the work that brings it; a variable that is obeyed has none."""
+    absent = "COORDINATOR_URL P2P_URL CLUSTER_AUTH_TOKEN P2P_PORT P2P_STARTUP_GRACE_PERIOD SWIM_ENABLED RAFT_ENABLED"
+    names = [f"RINGRIFT_{name}" for name in (*absent.split(), "ALLOW_PENDING_GATE")]
+    obeyed = {"RINGRIFT_NODE_ID": "a", "RINGRIFT_EXTRACTED_LOOPS": "false", "RINGRIFT_DLQ_PATH": "x"}
+
+    lines = read_settings({**dict.fromkeys(names, "1"), **obeyed}).warnings
+
+    assert [line.split()[0] for line in lines] == names
+    assert all(" has no effect yet; it comes with: " in line for line in lines)
+    assert read_settings(obeyed).warnings == ()
+
+
+def test_the_daemons_of_the_loops_are_there() -> None:
+    """Each that the variable disables is a daemon of ours that settings may disable."""
+    disabled = read_settings({"RINGRIFT_EXTRACTED_LOOPS": "false"}).settings.node.disabled_daemons
+
+    assert set(disabled) < {daemon.name for daemon in DAEMONS} - {ALWAYS_ENABLED}

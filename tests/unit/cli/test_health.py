@@ -1,17 +1,20 @@
-"""Health is the worst of what nodes and daemons say; who is not heard is neither alive nor ready."""
+"""`ringrift health` is the one health with its issues and recoveries; a probe is true only when it is so."""
 
 from typing import Any
 
 import pytest
 
-from ringrift.cli.commands.health import _as_text, _parts, _probe
+from ringrift.cli.commands.health import _as_text, _judge, _probe, _survey
 from ringrift.cli.presence import Presence
 from ringrift.cluster.activity import Activity
-from ringrift.cluster.alerts import Alert
 from ringrift.cluster.daemon_summary import DaemonSummary
+from ringrift.cluster.recovery import Attempt, Recovery
 from ringrift.cluster.roster import NodeRecord
-from ringrift.kernel.health import Health, Status, whole
+from ringrift.kernel.health import Health, Status
+from ringrift.kernel.verdict import Verdict
+from ringrift.pipeline.system_health import HealthFacts
 from ringrift.supervision.status import DaemonStatus
+from ringrift.work.run_states import RunState
 
 
 def daemon(name: str, status: Status = Status.HEALTHY, reason: str = "", **fields: Any) -> DaemonStatus:
@@ -24,6 +27,7 @@ BEAT = daemon("beat", critical=True)
 STOPPED = daemon("rate", Status.UNKNOWN, "stopped", state="stopped", since=40.0)
 BROKEN = daemon("beat", Status.UNHEALTHY, "given up: no", critical=True, state="failed")
 STARTING = daemon("work", Status.UNKNOWN, "not ready yet", critical=True)
+A, B = (Health(part=name, status=Status.HEALTHY) for name in "ab")
 
 
 def node(id: str, *statuses: DaemonStatus) -> NodeRecord:
@@ -35,41 +39,49 @@ def node(id: str, *statuses: DaemonStatus) -> NodeRecord:
 WELL = Presence(present=(node("a", BEAT),), seconds=15.0)
 
 
-def status(presence: Presence, *alerts: Alert) -> Status:
-    """How all of it is."""
-    return whole("cluster", _parts(presence, alerts)).status
+def facts(*daemons: DaemonStatus, **fields: Any) -> HealthFacts:
+    """Two nodes, one with these *daemons*."""
+    return HealthFacts(nodes=(A, B), daemons={"a": daemons}, **fields)
 
 
 def test_all_is_well_only_if_every_part_is_known_to_be() -> None:
-    """A daemon that was stopped by hand is unknown, a silent node is unhealthy, nobody at all is unknown."""
-    assert status(WELL) is Status.HEALTHY
-    assert status(Presence(present=(node("a", BEAT, STOPPED),))) is Status.UNKNOWN
-    assert status(Presence(present=WELL.present, silent=(node("b", BEAT),), seconds=15.0)) is Status.UNHEALTHY
-    assert status(Presence()) is Status.UNKNOWN
+    """A daemon that was stopped by hand is unknown, which is not healthy; one node can be looked at alone."""
+    assert _judge(facts(BEAT), None).status is Status.HEALTHY
+    assert _judge(facts(BEAT, STOPPED), None).status is Status.DEGRADED
+    silent = HealthFacts(nodes=(A, Health(part="b", status=Status.UNHEALTHY)))
+    assert _judge(silent, None).status is Status.DEGRADED
+    assert (_judge(silent, "a").status, _judge(silent, "b").status) == (Status.HEALTHY, Status.UNHEALTHY)
+    assert _judge(HealthFacts(), None).status is Status.UNHEALTHY
 
 
-def test_what_is_written_down_as_wrong_counts() -> None:
-    """An open alert about a node that is here."""
-    alert = Alert(kind="quarantine", subject="a", level="severe", detail="it lies", since=1.0)
+def test_people_read_each_issue_with_what_to_do_and_the_steps_against_it() -> None:
+    """Brakes first, then the score, the worst issue first, and the recoveries with what the healer waits for."""
+    recovery = Recovery(subject="daemon:a/beat", error="no", since=1.0)
+    recovery = recovery.with_attempt(Attempt(step="restart_daemon", by="heal", time=70.0))
+    verdict = Verdict(gate="heal daemon:a/beat", allowed=False, rule="restart_daemon is under way", value=1, limit=3)
+    brake = RunState(scope="stage:train", state="paused", reason="upgrade", by="anna", since=90.0)
+    seen = facts(BROKEN, STOPPED, run_states=(brake,), recoveries=(recovery,))
 
-    assert status(WELL, alert) is Status.DEGRADED
+    first, *rest = _as_text(_judge(seen, None), seen, [verdict], 100.0).splitlines()
 
-
-def test_people_read_each_part_that_is_not_well() -> None:
-    """The worst first, with its reason and since when."""
-    presence = Presence(present=(node("a", BEAT, STOPPED, BROKEN),))
-    every = _parts(presence, [])
-    problems = [part for part in every if part.status is not Status.HEALTHY]
-
-    text = _as_text(whole("cluster", every), problems, 100.0)
-
-    assert text.splitlines() == [
-        "unhealthy, score 0.38",
-        "  unhealthy  a/beat: given up: no",
-        "  unknown  a/rate: stopped (since 1 min 0 s ago)",
-        "  degraded  a: daemons that failed and do not run: beat",
+    assert first.startswith("BRAKE: stage train is paused")
+    assert rest == [
+        "unhealthy, score 0.59",
+        "  unhealthy  daemons/a/beat: given up: no: ringrift daemons clear beat --node a",
+        "  unknown  daemons/a/rate: stopped: ringrift daemons start rate --node a (since 1 min 0 s ago)",
+        "  degraded  jobs/run_state: stage:train is paused (by anna; upgrade): ringrift resume --stage train"
+        " (since 10 s ago)",
+        "  recovery  daemon:a/beat: restart_daemon by heal 30 s ago",
+        "  heal daemon:a/beat: restart_daemon is under way",
     ]
-    assert _as_text(whole("cluster", []), [], 100.0).splitlines() == ["unknown, score 0.00", "  no running node"]
+
+
+def test_the_nodes_that_were_observed_are_those_that_are_judged() -> None:
+    """The present ones were seen to move, the others are silent."""
+    survey = _survey(Presence(present=(node("a"),), silent=(node("b"),), seconds=15.0))
+
+    assert [record.id for record in survey.nodes] == ["a", "b"]
+    assert (survey.moved, survey.silent, survey.seconds) == ({"a"}, {"b"}, 15.0)
 
 
 @pytest.mark.parametrize(

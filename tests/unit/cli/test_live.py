@@ -48,6 +48,17 @@ SENTENCES: list[tuple[Event, str]] = [
         work.Started(variant=V, kind="train", job="j", node="n", attempts=2),
         "hex8_2p: training started (job j, node n, attempt 2)",
     ),
+    (node.Suspected(node="n", seconds=10.0), "node n has sent no heartbeat for 10 s"),
+    (
+        daemon.Stalled(node="n", daemon="fill", place="f.py:3 in fill", seconds=1.52),
+        "node n: the event loop was blocked for 1.5 s at f.py:3 in fill",
+    ),
+    (
+        work.TaskChanged(
+            task="t", kind="sync", node="n", state="orphaned", seconds=1.0, reason="its process 7 is gone"
+        ),
+        "task t (sync) on n: orphaned after 1 s its process 7 is gone",
+    ),
     (work.Rescued(jobs=("a", "b")), "2 leases expired without renewal; their jobs are ready again"),
     (model.Rejected(variant=V, model="m" * 64, reason="weak"), "hex8_2p: candidate mmmmmmmmmm rejected: weak"),
     (node.Left(node="n"), "node n left"),
@@ -85,6 +96,7 @@ def test_every_event_for_people_has_a_sentence() -> None:
 def test_what_nobody_wants_to_hear_is_not_told() -> None:
     """Small jobs, and events of another version."""
     assert describe_event(work.Enqueued(variant=V, kind="sync", jobs=("j",))) is None
+    assert describe_event(work.Cancelled(variant=V, kind="match", jobs=("a", "b"))) is None
     assert describe_event(Unknown(wire_name="x.y", raw=b"{}")) is None
 
 
@@ -140,7 +152,7 @@ def test_strength_is_told_as_a_rough_sum() -> None:
 
 def test_a_line_is_told_in_a_row_and_in_words() -> None:
     """Where it stands, its champion, its strength and its games."""
-    view = _LiveState([line(V)], {V: decisions(V)}, {}, _Throughput())
+    view = _LiveState([], [line(V)], {V: decisions(V)}, {}, _Throughput())
 
     row, words = view.row(line(V), Policy(games_per_export=768)), view.sentence(line(V), Policy(games_per_export=768))
 

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from ringrift.cli import command
-from ringrift.cli.command_line import load, parser
 from ringrift.cli.commands import match, models, promotions
 from ringrift.cli.commands.models import _ModelRow
 from ringrift.cli.commands.promotions import SAME, UNDECIDED, DecisionView, _Promotion, _Recount, _recount
 from ringrift.cli.follow_jobs import JobsResult, follow_jobs
+from ringrift.cli.main import _load, _parser
 from ringrift.events import evaluation, model, work
 from ringrift.events.base import Event
 from ringrift.events.evaluation import Block
 from ringrift.jobs import Import, Job, Match, Purpose, Verify
-from ringrift.kernel.errors import InputError, Unreachable
+from ringrift.kernel.errors import InputError, SettingsError, Unreachable
 from ringrift.kernel.settings import Gate
 from ringrift.pipeline.line import DECISIONS, EVIDENCE, Decision, Stage
 from ringrift.pipeline.models import resolve
@@ -46,7 +46,7 @@ DECIDED = Decision(
 
 def options(opponent: str | None, blocks: int) -> Namespace:
     """The command line of a match of the champion."""
-    return parser("match").parse_args(["match", VARIANT, str(opponent), "--blocks", str(blocks)])
+    return _parser("match").parse_args(["match", VARIANT, str(opponent), "--blocks", str(blocks)])
 
 
 async def decide(world: World, decision: Decision, nodes: str) -> None:
@@ -172,7 +172,7 @@ def test_commands_need_a_store(tmp_path: Path) -> None:
     line = ["models", "list", "--set", f"store.path={tmp_path / 'none.db'}"]
 
     with pytest.raises(Unreachable):
-        command.run(load("models"), parser("models").parse_args(line))
+        command.run(_load("models"), _parser("models").parse_args(line))
 
     assert list(tmp_path.iterdir()) == []
 
@@ -370,7 +370,7 @@ def test_a_match_is_cut_into_jobs_that_promote_nobody(tmp_path: Path) -> None:
             jobs = await match._jobs_of(view, line_options, 8)
             line_options = options(line.previous, 8)
             [own] = await match._jobs_of(view, line_options, 8)
-            with pytest.raises(InputError, match="--blocks takes"):
+            with pytest.raises(SettingsError, match="--blocks 0 is not valid: must lie between 1 and 10000"):
                 await match._jobs_of(view, options("random", 0), 8)
 
         assert [(job.first, job.count, job.baseline) for job in jobs] == [

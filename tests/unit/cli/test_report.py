@@ -16,7 +16,7 @@ def test_the_text_names_every_promotion() -> None:
     promoted = [one for one in decisions("square8_2p") if one.promoted]
     assert all(one.model[:10] in text for one in promoted)
     assert "2 promotions, 1 rejected, 2304 games" in text
-    assert "0.700  +147  40      3.10 of 2.94" in text
+    assert "0.700  +147  40      3.10 of -2.94 … 2.94" in text
     assert "seed 4711" in text
 
 

@@ -7,6 +7,7 @@ from ringrift.cluster.alerts import Alert
 from ringrift.cluster.daemon_summary import DaemonSummary
 from ringrift.cluster.roster import NodeRecord
 from ringrift.kernel.health import Health, Status
+from ringrift.pipeline.system_health import SystemHealth
 from ringrift.supervision.status import DaemonStatus
 
 NOW = 10_000.0
@@ -22,7 +23,17 @@ def state(*, activity: Activity = IDLE, gone: bool = False, alerts: int = 0) -> 
         for number in range(alerts)
     ]
     return _State(
-        position=7, lines=[], tally={}, claimed=[], dead=[], nodes=[node], roles=[], deliveries=[], alerts=open_alerts
+        run_states=[],
+        position=7,
+        lines=[],
+        tally={},
+        claimed=[],
+        dead=[],
+        nodes=[node],
+        roles=[],
+        deliveries=[],
+        alerts=open_alerts,
+        health=SystemHealth(score=1.0, status=Status.HEALTHY, parts=()),
     )
 
 
@@ -38,6 +49,19 @@ def test_a_node_shows_what_it_does() -> None:
     assert _does(IDLE) == "idle"
     assert "train hex8_2p 40 %" in _as_text(state(activity=Activity(jobs=(TRAIN,))), NOW)
     assert "left" in _as_text(state(activity=Activity(jobs=(TRAIN,)), gone=True), NOW)
+
+
+def test_daemons_that_settings_forbid_are_named() -> None:
+    """The node, the daemons and what to do; a node that has left and one that forbids nothing have no such line."""
+    health = Health(part="fill", status=Status.UNKNOWN)
+    off = tuple(DaemonStatus(name=name, state="resting", health=health, disabled=True) for name in ("fill", "rate"))
+    activity = Activity(daemons=DaemonSummary(statuses=(*off, DaemonStatus(name="work", health=health))))
+
+    text = _as_text(state(activity=activity), NOW)
+
+    assert "off by settings on node n1: fill, rate (take them out of node.disabled_daemons" in text
+    assert "off by settings" not in _as_text(state(activity=activity, gone=True), NOW)
+    assert "off by settings" not in _as_text(state(), NOW)
 
 
 def test_what_is_wrong_names_the_alerts() -> None:

@@ -1,16 +1,19 @@
 """Trouble opens an alert, its end closes it, and there are never too many of either."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from ringrift.cluster.alerts import (
+    _ALERTS,
     _CLOSED_MAX,
     _OPEN_MAX,
     EVENTS,
     Alert,
-    _CloseAlert,
     _settle,
-    _surplus,
+    apply,
+    closed_alerts,
     judge,
     rank,
 )
@@ -29,6 +32,7 @@ from ringrift.events import (
     work,
 )
 from ringrift.events.base import Event
+from unit.work.world import World, play
 
 V = "hex8_2p"
 BURIED = work.Buried(variant=V, job="j", kind="train", key="k", error="no", attempts=4)
@@ -39,30 +43,57 @@ TABLE: list[tuple[Event, str]] = [
     (node.Recovered(node="n"), "-node_lost n"),
     (node.Quarantined(node="n", reason="it lies"), "+severe quarantine n"),
     (node.Released(node="n"), "-quarantine n"),
-    (model.RolledBack(variant=V, model="m", to="k", generation=1, reason="weak"), "+warning regression hex8_2p"),
+    (
+        model.RolledBack(variant=V, model="m", to="k", generation=1, reason="weak"),
+        "+warning rollback hex8_2p -win_rate hex8_2p",
+    ),
     (
         model.RolledBack(variant=V, model="m", to="k", generation=1, reason="weak", level="critical"),
-        "+critical regression hex8_2p",
+        "+critical regression hex8_2p -win_rate hex8_2p",
     ),
     (
         evaluation.Reviewed(variant=V, model="m", opponent="k", passed=True, blocks=9, score=0.6, elo=70, reason="due"),
-        "-regression hex8_2p",
+        "-win_rate hex8_2p -regression hex8_2p",
     ),
-    (node.Left(node="n"), "-node_lost n -health n"),
+    (
+        evaluation.Reviewed(variant=V, model="m", opponent="k", passed=False, blocks=9, score=0.4, elo=-70, reason="x"),
+        "-win_rate hex8_2p",
+    ),
+    (
+        evaluation.WinRateFell(
+            variant=V, model="m", predecessor="k", opponent="random", rate=0.5, before=0.9, blocks=16
+        ),
+        "+warning win_rate hex8_2p",
+    ),
+    (node.Left(node="n"), "-node_lost n -health n -breaker node:n"),
     (node.Joined(node="n", profile="full"), "-node_lost n -health n -daemon n"),
     (health.Changed(node="n", status="degraded", before="healthy"), "+minor health n"),
     (health.Changed(node="n", status="unhealthy", before="healthy"), "+severe health n"),
     (health.Changed(node="n", status="healthy", before="unhealthy"), "-health n"),
+    (health.RecoveryStarted(subject="node:n", step="restart_daemon", by="heal"), ""),
+    (health.RecoveryStarted(subject="node:n", step="ask_person", by="heal", reason="no"), "+severe recovery node:n"),
+    (health.RecoveryFinished(subject="node:n", step="restart_daemon", helped=False), ""),
+    (health.RecoveryFinished(subject="node:n", step="ask_person", helped=True), "-recovery node:n"),
+    (health.BreakerChanged(subject="node:n", state="open", before="closed", failures=6), "+warning breaker node:n"),
+    (health.BreakerChanged(subject="stage:train", state="open", before="closed"), "+severe breaker stage:train"),
+    (health.BreakerChanged(subject="node:n", state="half_open", before="open"), ""),
+    (health.BreakerChanged(subject="node:n", state="closed", before="half_open"), "-breaker node:n"),
     (data.Lost(variant=V, blob="b" * 64, reason="gone"), "+severe data_lost hex8_2p"),
     (data.Corrupted(blob="b" * 64, node="n"), "+warning data_corrupted n"),
     (BURIED, "+warning work_buried hex8_2p/train"),
-    (pipeline.Moved(variant=V, stage="b", before="a"), "-work_buried hex8_2p -overdue hex8_2p"),
+    (pipeline.Moved(variant=V, stage="b", before="a"), "-work_buried hex8_2p -overdue hex8_2p -data_lost hex8_2p"),
     (pipeline.Overdue(variant=V, stage="a", seconds=9.0, limit=5.0), "+warning overdue hex8_2p"),
     (evaluation.Plateaued(variant=V, rejections=8, since=1.0), "+minor plateau hex8_2p"),
-    (model.Promoted(variant=V, model="m", generation=1), "-plateau hex8_2p"),
-    (work.PressureChanged(level="hard", ready=9, claimed=0, limit=5), "+warning pressure queue"),
-    (work.PressureChanged(level="soft", ready=4, claimed=0, limit=5), "-pressure queue"),
-    (work.PressureChanged(level="none", ready=0, claimed=0, limit=5), "-pressure queue"),
+    (model.Promoted(variant=V, model="m", generation=1), "-plateau hex8_2p -rollback hex8_2p -win_rate hex8_2p"),
+    (
+        work.PressureChanged(queue="sync", level="hard", before="low", depth=9, limit=5, backpressure="activated"),
+        "+warning pressure sync",
+    ),
+    (work.PressureChanged(queue="sync", level="stop", before="hard", depth=9, limit=5), ""),
+    (
+        work.PressureChanged(queue="sync", level="soft", before="stop", limit=5, backpressure="released"),
+        "-pressure sync",
+    ),
     (delivery.Changed(reader="r", positions=(7, 8), state="dead", error="no"), "+severe dead_letter r"),
     (delivery.Changed(reader="r", positions=(7,), state="done"), "-dead_letter r"),
     (delivery.Changed(reader="r", positions=(7,), state="discarded"), "-dead_letter r"),
@@ -74,10 +105,9 @@ TABLE: list[tuple[Event, str]] = [
 ]
 
 
-def written(change: Alert | _CloseAlert) -> str:
-    """*meant* in short."""
-    sign = f"+{change.level} " if isinstance(change, Alert) else "-"
-    return f"{sign}{change.kind} {change.subject}"
+def written(change: Alert | tuple[str, str]) -> str:
+    """*change* in short."""
+    return f"+{change.level} {change.kind} {change.subject}" if isinstance(change, Alert) else f"-{' '.join(change)}"
 
 
 def disk(subject: str = "n", **changes: object) -> Alert:
@@ -86,8 +116,8 @@ def disk(subject: str = "n", **changes: object) -> Alert:
 
 
 def opened(*change: Alert, at: float = 5.0) -> list[Alert]:
-    """The alerts that *meant* open."""
-    return list(_settle((), change, at).alerts)
+    """The alerts that *change* opens."""
+    return _settle((), change, at)[0]
 
 
 @pytest.mark.parametrize(
@@ -107,36 +137,35 @@ def test_the_daemon_subscribes_to_exactly_the_events_of_the_table() -> None:
 def test_an_alert_opens_once_and_counts() -> None:
     """The same trouble again is the same alert: it keeps its beginning, takes the newest details, and is published
     once."""
-    first = _settle((), [disk()], 5.0)
-    again = _settle(first.alerts, [disk(level="critical", detail="fuller", count=3)], 9.0)
+    first, events = _settle((), [disk()], 5.0)
+    again = _settle(first, [disk(level="critical", detail="fuller", count=3)], 9.0)
 
-    assert first.events == (alert.Raised(kind="disk", subject="n", level="severe", detail="full"),)
-    assert again.events == ()
-    assert again.alerts == (Alert(kind="disk", subject="n", level="critical", detail="fuller", since=5.0, count=4),)
+    assert events == [alert.Raised(kind="disk", subject="n", level="severe", detail="full")]
+    newest = Alert(kind="disk", subject="n", level="critical", detail="fuller", since=5.0, count=4)
+    assert again == ([newest], [])
 
 
 def test_an_end_closes_an_open_alert_and_all_below_it() -> None:
     """Closing a node closes the alerts about its parts, and none of another kind, another node or a longer name."""
     before = opened(disk("n"), disk("n/sda"), disk("n2"), disk("n", kind="fan"))
 
-    ended = _settle(before, [_CloseAlert(kind="disk", subject="n")], 9.0)
+    ended, events = _settle(before, [("disk", "n")], 9.0)
 
-    assert [(alert.subject, alert.until) for alert in ended.alerts] == [("n", 9.0), ("n/sda", 9.0)]
-    assert ended.events == (alert.Cleared(kind="disk", subject="n"), alert.Cleared(kind="disk", subject="n/sda"))
+    assert [(alert.subject, alert.until) for alert in ended] == [("n", 9.0), ("n/sda", 9.0)]
+    assert events == [alert.Cleared(kind="disk", subject="n"), alert.Cleared(kind="disk", subject="n/sda")]
 
 
 def test_an_end_without_a_beginning_changes_nothing() -> None:
     """An alert that is not open cannot be closed, and nothing is published."""
-    assert _settle((), [_CloseAlert(kind="disk", subject="n")], 9.0).alerts == ()
-    assert _settle((), [_CloseAlert(kind="disk", subject="n")], 9.0).events == ()
+    assert _settle((), [("disk", "n")], 9.0) == ([], [])
 
 
 def test_an_alert_that_opens_and_closes_at_once_is_published_in_order() -> None:
     """Several effects of one event are applied in their order."""
-    both = _settle((), [disk(), _CloseAlert(kind="disk", subject="n"), disk()], 9.0)
+    both, events = _settle((), [disk(), ("disk", "n"), disk()], 9.0)
 
-    assert [type(event).__name__ for event in both.events] == ["Raised", "Cleared", "Raised"]
-    assert [alert.until for alert in both.alerts] == [None]
+    assert [type(event).__name__ for event in events] == ["Raised", "Cleared", "Raised"]
+    assert [alert.until for alert in both] == [None]
 
 
 def test_too_many_alerts_become_one_alert() -> None:
@@ -144,10 +173,10 @@ def test_too_many_alerts_become_one_alert() -> None:
     itself."""
     full = opened(*(disk(str(number)) for number in range(_OPEN_MAX)))
 
-    over = _settle(full, [disk("one more"), disk("and another"), disk("7")], 9.0)
+    over, events = _settle(full, [disk("one more"), disk("and another"), disk("7")], 9.0)
 
-    assert [(alert.kind, alert.subject, alert.count) for alert in over.alerts] == [("alerts", "", 2), ("disk", "7", 2)]
-    assert [event.kind for event in over.events] == ["alerts"]
+    assert [(alert.kind, alert.subject, alert.count) for alert in over] == [("alerts", "", 2), ("disk", "7", 2)]
+    assert [event.kind for event in events] == ["alerts"]
 
 
 def test_names_and_details_are_bounded() -> None:
@@ -155,23 +184,32 @@ def test_names_and_details_are_bounded() -> None:
     long = disk("x" * 10_000, detail="y\ud800" * 10_000)
 
     [alert] = opened(long)
-    ended = _settle([alert], [_CloseAlert(kind="disk", subject=long.subject)], 9.0)
+    [ended], _ = _settle([alert], [("disk", long.subject)], 9.0)
 
     assert len(alert.subject) <= 200
     assert len(alert.detail) <= 500
-    assert [alert.until for alert in ended.alerts] == [9.0]
-    catalog.encode(_settle((), [long], 5.0).events[0])
+    assert ended.until == 9.0
+    catalog.encode(_settle((), [long], 5.0)[1][0])
 
 
-def test_the_oldest_closed_alerts_are_forgotten() -> None:
+def test_the_oldest_closed_alerts_are_forgotten(tmp_path: Path) -> None:
     """Only a bounded number of closed alerts is kept: the first cleared goes first."""
     closed = [
         Alert(kind="disk", subject=str(number), level="info", detail="", since=0.0, until=float(number))
         for number in range(_CLOSED_MAX + 2)
     ]
 
-    assert _surplus(closed[::-1]) == ["disk:0", "disk:1"]
-    assert _surplus(closed[:_CLOSED_MAX]) == []
+    async def story(world: World) -> None:
+        async with world.store.begin() as tx:
+            await _ALERTS.put(tx, [*closed[: 1 - _CLOSED_MAX : -1], *opened(disk("n1"), disk("n2"))])
+            await apply(tx, [("disk", "n1")], 9999.0)
+            assert len(await closed_alerts(tx)) == _CLOSED_MAX - 1
+            await _ALERTS.put(tx, closed[::-1])
+            await apply(tx, [("disk", "n2")], 9999.0)
+            left = {alert.id for alert in await closed_alerts(tx)}
+        assert left == {"disk:n1", "disk:n2", *(alert.id for alert in closed[4:])}
+
+    play(tmp_path, story)
 
 
 def test_levels_have_an_order() -> None:

@@ -9,7 +9,7 @@ import pytest
 from ringrift.cluster.activity import Activity
 from ringrift.cluster.alerts import Alert
 from ringrift.cluster.daemon_summary import DaemonSummary
-from ringrift.cluster.health import ClusterHealth, judge
+from ringrift.cluster.health import ClusterHealth, SurveyedNodes, judge
 from ringrift.cluster.roster import NodeRecord
 from ringrift.kernel.health import Health, Status
 from ringrift.supervision.status import DaemonStatus
@@ -34,7 +34,8 @@ def judged(
 ) -> Health:
     """The health of a node in this situation."""
     node = msgspec.structs.replace(WELL, activity=Activity(daemons=daemons))
-    [health] = judge([node], {"n1"} if silent else (), {"n1"} if moved else (), alerts, 15.0)
+    quiet, lively = (frozenset({"n1"} if is_so else ()) for is_so in (silent, moved))
+    [health] = judge(SurveyedNodes(nodes=(node,), silent=quiet, moved=lively, seconds=15.0), alerts)
     return health
 
 
@@ -83,14 +84,14 @@ def test_a_single_observation_does_not_make_a_node_healthy(tmp_path: Path) -> No
     list when it deregisters."""
 
     async def story(world: World) -> None:
-        observer = ClusterHealth(world.roster, world.store)
+        observer = ClusterHealth(world.roster)
 
         async def beat(id: str, **changes: Any) -> None:
             number = int(world.clock.tick() * 1000)
             await world.roster.put(msgspec.structs.replace(WELL, id=id, beat=number, **changes))
 
         async def statuses() -> list[tuple[str, Status]]:
-            return [(part.part, part.status) for part in (await observer.survey()).parts]
+            return [(part.part, part.status) for part in judge(await observer.survey(), ())]
 
         assert await statuses() == []
         await beat("n1")
@@ -102,7 +103,7 @@ def test_a_single_observation_does_not_make_a_node_healthy(tmp_path: Path) -> No
         world.clock.seconds += 10.0
         await beat("n1")
         assert await statuses() == [("n1", Status.HEALTHY), ("n2", Status.UNHEALTHY)]
-        assert (await observer.survey()).parts[1].reason.startswith("no heartbeat for 15 s")
+        assert judge(await observer.survey(), ())[1].reason.startswith("no heartbeat for 15 s")
         await beat("n2", gone=True)
         assert await statuses() == [("n1", Status.HEALTHY)]
 

@@ -42,9 +42,9 @@ def test_a_loss_and_a_return_are_published_once(
     """The published loss is remembered by the beat at which the node fell silent."""
     record = NodeRecord(id="n", profile="full", address="x", beat=beat, gone=gone)
 
-    changes = node_changes([record], {"n"} if silent else set(), lost, 15.0)
+    changes, still_lost = node_changes([record], {"n"} if silent else set(), lost, 15.0)
 
-    assert (changes.events, changes.lost) == (events, remembered)
+    assert (tuple(changes), still_lost) == (events, remembered)
 
 
 def row(name: str = "r", *, behind: int = 3, since: float | None = 0.0, is_lapsed: bool = False) -> ReaderRow:

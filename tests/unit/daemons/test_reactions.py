@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from ringrift.bus.delivery import Reader
 from ringrift.daemons.fill import fill
 from ringrift.daemons.pipeline import pipeline
 from ringrift.daemons.redeliver import redeliver
 from ringrift.events.base import Envelope, Event
+from ringrift.events.data import Synced
 from ringrift.events.node import Left
 from ringrift.events.pipeline import Moved, Opened
 from ringrift.events.work import Buried, PressureChanged
@@ -16,15 +18,16 @@ from ringrift.jobs import Play
 from ringrift.kernel.errors import Retry
 from ringrift.kernel.settings import Policy
 from ringrift.kernel.stall_detector import StallDetector
-from ringrift.pipeline.line import Line, Stage
-from ringrift.store.ports import Delivery, JobRequest, Tx
-from ringrift.work.admission import VERDICTS
-from ringrift.work.limits import READY_HARD
+from ringrift.kernel.verdict import Verdict
+from ringrift.pipeline.line import Batch, Line, Stage
+from ringrift.store.ports import Delivery, Tx
+from ringrift.work.limits import VERDICTS
+from ringrift.work.pressure import BOUNDS, PLAY_QUEUES, PRESSURES, QueuePressure
 from unit.pipeline.story import POLICY, VARIANT, at, blob
 from unit.work.world import World, play
 
 MOVED = Moved(variant=VARIANT, stage="collecting", before="distributing")
-PRESSURE = PressureChanged(level="none", ready=0, claimed=0, limit=READY_HARD)
+PRESSURE = PressureChanged(queue="export", level="none", before="stop", limit=36_000, backpressure="released")
 
 
 async def fill_once(world: World, event: Event = MOVED, policy: Policy = POLICY) -> list[Play]:
@@ -32,6 +35,14 @@ async def fill_once(world: World, event: Event = MOVED, policy: Policy = POLICY)
     async with world.store.begin() as tx:
         await fill(event, world.envelope(event), tx, policy=policy, envelopes=world.envelopes)
     return [msgspec.json.decode(row.body, type=Play) for row in await world.jobs("ready") if row.kind == "play"]
+
+
+async def verdict(world: World, gate: str) -> Verdict:
+    """The stored verdict of *gate*."""
+    async with world.store.read() as view:
+        row = await VERDICTS.get(view, f"{VARIANT}:{gate}")
+    assert row is not None
+    return row
 
 
 async def step(world: World, event: Event) -> None:
@@ -73,25 +84,77 @@ def test_a_closed_gate_leaves_its_verdict(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_a_full_queue_stops_self_play_and_its_relief_starts_it_for_every_line(tmp_path: Path) -> None:
-    """Under hard pressure no line is filled; when a change of pressure is published, every line is."""
+async def press(world: World, queue: str, level: str) -> None:
+    """Let *queue* be measured at *level*."""
+    pressure = QueuePressure(
+        queue=queue, depth=9, drain_seconds=40_000.0, level=level, trend="rising", since=1.0, limit=36_000.0
+    )
+    async with world.store.begin() as tx:
+        await PRESSURES.put(tx, [pressure])
+
+
+@pytest.mark.parametrize("queue", PLAY_QUEUES)
+def test_a_full_queue_slows_and_stops_self_play_and_its_relief_starts_it_for_every_line(
+    tmp_path: Path, queue: str
+) -> None:
+    """Soft levels keep their share of the jobs, hard ones ask for none; relief fills every line."""
 
     async def story(world: World) -> None:
-        line = at(Stage.COLLECTING).line
+        line, policy = at(Stage.COLLECTING).line, msgspec.structs.replace(POLICY, play_jobs_open=4)
         for variant in (VARIANT, "hex8_3p"):
             await world.keep(msgspec.structs.replace(line, variant=variant))
-        async with world.store.begin() as tx:
-            await tx.enqueue(
-                [
-                    JobRequest(id=str(number), kind="match", variant="x_2p", key=str(number), body=b"{}")
-                    for number in range(READY_HARD)
-                ]
-            )
 
-        assert await fill_once(world, PRESSURE) == []
-        async with world.store.begin() as tx:
-            await tx.cancel([str(number) for number in range(READY_HARD)])
-        assert len(await fill_once(world, PRESSURE)) == 2 * POLICY.play_jobs_open
+        for level in ("stop", "critical", "high", "hard"):
+            await press(world, queue, level)
+            assert await fill_once(world, PRESSURE, policy) == []
+        assert str(await verdict(world, "fill")) == (
+            f"fill: waits — the queue {queue} is at hard, seconds until it is drained: 40000 of 36000"
+        )
+        for level, share in (("medium", 1), ("soft", 2), ("low", 3), ("none", 4)):
+            await press(world, queue, level)
+            assert len(await fill_once(world, PRESSURE, policy)) == 2 * share
+            assert (await verdict(world, "fill")).allowed
+            assert (f"is at {level}" in (await verdict(world, "fill")).rule) is (level != "none")
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("queue", sorted(set(BOUNDS) - set(PLAY_QUEUES)))
+def test_queues_that_self_play_does_not_fill_do_not_stop_it(tmp_path: Path, queue: str) -> None:
+    """However many matches wait, games go on: they wait in other queues."""
+
+    async def story(world: World) -> None:
+        await world.keep(at(Stage.COLLECTING).line)
+        await press(world, queue, "stop")
+
+        assert len(await fill_once(world)) == POLICY.play_jobs_open
+
+    play(tmp_path, story)
+
+
+def test_a_full_queue_holds_exports_back_and_its_relief_asks_for_them(tmp_path: Path) -> None:
+    """The pipeline asks for no export while the export queue stops, says why, and asks when its pressure falls."""
+
+    async def story(world: World) -> None:
+        line = at(Stage.COLLECTING, rounds=0).line
+        games = POLICY.games_per_export
+        counts = msgspec.structs.replace(line.counts, batches=1, games=games)
+        batch = Batch(blob=blob("batch"), games=games)
+        line = msgspec.structs.replace(line, pending=(batch,), counts=counts, window=(), fresh=0)
+        await world.keep(line)
+        await press(world, "export", "stop")
+
+        await step(world, Synced(variant=VARIANT, blob=batch.blob, kind="games", nodes=("here",)))
+        assert await world.jobs() == []
+        assert str(await verdict(world, "pressure")) == (
+            "pressure: waits — the queue export is at stop, seconds until it is drained: 40000 of 36000"
+        )
+        await press(world, "export", "critical")
+        await step(world, PRESSURE)
+
+        assert [row.kind for row in await world.jobs("ready")] == ["export"]
+        assert (await world.line(VARIANT)).manual_jobs == ()
+        assert (await verdict(world, "pressure")).allowed
 
     play(tmp_path, story)
 
@@ -159,7 +222,6 @@ def test_a_parked_delivery_is_retried_when_its_pause_is_over(tmp_path: Path) -> 
         async def look(after: float) -> tuple[str, int]:
             world.clock.seconds += after
             await redeliver(
-                store=world.store,
                 router=world.router,
                 readers={"mailbox": box.reader},
                 memory=watch,
@@ -199,7 +261,7 @@ def test_dead_letters_of_an_absent_reader_wait_for_it(tmp_path: Path) -> None:
         watch = StallDetector()
 
         for _ in range(2):
-            await redeliver(store=world.store, router=world.router, readers={}, memory=watch, clock=world.clock)
+            await redeliver(router=world.router, readers={}, memory=watch, clock=world.clock)
             world.clock.seconds += 1000.0
 
         [one] = await deliveries(world)
@@ -235,7 +297,6 @@ def test_unserved_dead_letters_do_not_delay_the_others(tmp_path: Path) -> None:
 
         for _ in range(2):
             await redeliver(
-                store=world.store,
                 router=world.router,
                 readers={"mailbox": box.reader},
                 memory=watch,

@@ -1,17 +1,25 @@
 """Rescue takes back leases that stood still for their time on its own clock, and ends pauses that lasted theirs."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from ringrift.cluster.leadership import Roles
+from ringrift.cluster.liveness import LOST_NODES
 from ringrift.daemons.rescue import rescue
-from ringrift.events.work import Buried, Rescued
+from ringrift.events.work import Buried, Rescued, RunStateChanged, TaskChanged
 from ringrift.jobs import Play
 from ringrift.kernel.errors import NotLeader
 from ringrift.kernel.stall_detector import StallDetector
+from ringrift.kernel.value import changed
 from ringrift.store.ports import JobRequest, Lease, Renewal
+from ringrift.work import processes
 from ringrift.work.desk import Fault
+from ringrift.work.limits import VERDICTS
+from ringrift.work.processes import Process
+from ringrift.work.run_states import set_run_state
+from ringrift.work.tasks import HostTick, Task, running_tasks, task_change
 from unit.work.world import LEASE_SECONDS, World, play
 
 
@@ -181,5 +189,83 @@ def test_thousands_of_leases_that_end_together_are_all_revoked(tmp_path: Path) -
 
         async with world.store.read() as view:
             assert await view.count_jobs() == {("play", "ready"): 2_500}
+
+    play(tmp_path, story)
+
+
+def test_a_scope_runs_again_after_its_time(tmp_path: Path) -> None:
+    """The end of a pause is an event, published once, so that whoever waits for it wakes up."""
+
+    async def story(world: World) -> None:
+        rescuer = Rescuer(world, await world.roles())
+        async with world.store.begin() as tx:
+            now = world.clock.now()
+            await set_run_state(tx, world.envelopes, scope="cluster", state="paused", until=now + 60.0, now=now)
+        for seconds in (0.0, 59.0, 1.0, 1.0):
+            await rescuer.act(after=seconds)
+        states = [(e.before, e.state) for e in await world.events(RunStateChanged) if isinstance(e, RunStateChanged)]
+        assert states == [("running", "paused"), ("paused", "running")]
+
+    play(tmp_path, story)
+
+
+def test_a_task_of_a_dead_process_is_ended_once(tmp_path: Path) -> None:
+    """Its place is free and its end is published, whoever sees it first; a task that lives is left alone."""
+
+    async def story(world: World) -> None:
+        host = processes.this_host()
+        gone = Process(host=host, pid=os.getpid(), mark="another beginning")
+        usual = {"type": "sync", "node": "here", "pid": 7, "beat_at": HostTick(host=host, tick=0.0)}
+        await world.start_task(Task(id="dead", process=gone, **usual))
+        await world.start_task(Task(id="alive", process=processes.find(os.getpid()), **usual))
+        rescuer = Rescuer(world, await world.roles())
+        await rescuer.act(after=1000.0)
+        await rescuer.act(after=1000.0)
+        ends = [(e.task, e.state, e.reason) for e in await world.events(TaskChanged) if isinstance(e, TaskChanged)]
+        assert ends == [("dead", "orphaned", "its process 7 is gone")]
+        async with world.store.read() as view:
+            assert [task.id for task in await running_tasks(view)] == ["alive"]
+        assert await world.events(Rescued) == []
+
+    play(tmp_path, story)
+
+
+def test_a_task_of_another_host_ends_when_its_beats_stop(tmp_path: Path) -> None:
+    """Its process cannot be looked at from here: only beats that stood still for their time end it."""
+
+    async def story(world: World) -> None:
+        beat_at = HostTick(host="elsewhere", tick=0.0)
+        far = await world.start_task(Task(id="far", type="sync", node="there", beat_at=beat_at))
+        rescuer = Rescuer(world, await world.roles())
+        await rescuer.act(after=1.0)
+        await rescuer.act(after=200.0)
+        async with world.store.begin() as tx:
+            assert await tx.change_tasks([task_change(changed(far, beats=1))])
+        await rescuer.act(after=1.0)
+        await rescuer.act(after=299.0)
+        assert await world.events(TaskChanged) == []
+        await rescuer.act(after=1.0)
+        [event] = await world.events(TaskChanged)
+        assert isinstance(event, TaskChanged)
+        assert event.state == "orphaned"
+
+    play(tmp_path, story)
+
+
+def test_refusals_of_a_lost_node_are_deleted(tmp_path: Path) -> None:
+    """A node that claims nothing any more waits for nothing; those of other nodes stay."""
+
+    async def story(world: World) -> None:
+        rescuer = Rescuer(world, await world.roles())
+        async with world.store.begin() as tx:
+            await set_run_state(tx, world.envelopes, scope="cluster", state="paused", now=1.0)
+        await world.desk().enqueue([job()])
+        for node in ("here", "there"):
+            await world.desk(node).claim({"play"}, 1)
+        async with world.store.begin() as tx:
+            await LOST_NODES.put_at(tx, {"there": 7})
+        await rescuer.act()
+        async with world.store.read() as view:
+            assert list(await VERDICTS.scan(view)) == ["hex8_2p:claim.play:here"]
 
     play(tmp_path, story)

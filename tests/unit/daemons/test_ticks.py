@@ -12,32 +12,17 @@ from ringrift.cluster.leadership import Roles
 from ringrift.cluster.roster import NodeRecord
 from ringrift.daemons.beat import beat
 from ringrift.daemons.elect import elect
-from ringrift.daemons.measure_queues import measure_queues
 from ringrift.daemons.replicate import replicate
 from ringrift.daemons.sweep import sweep
 from ringrift.events.data import Corrupted
 from ringrift.events.node import Left
-from ringrift.events.work import Enqueued, PressureChanged
+from ringrift.events.work import Enqueued
 from ringrift.jobs import STAGE, Sync
-from ringrift.kernel.errors import NotLeader
 from ringrift.kernel.settings import Replicas, StoreSettings
 from ringrift.pipeline.line import Stage
-from ringrift.store.ports import JobRequest
-from ringrift.work.limits import READY_HARD, READY_SOFT
 from unit.pipeline.story import VARIANT, at
 from unit.supervision.watched import supervisor
 from unit.work.world import World, play
-
-
-async def enqueue(world: World, count: int) -> None:
-    """Let *count* more jobs wait."""
-    async with world.store.begin() as tx:
-        await tx.enqueue(
-            [
-                JobRequest(id=(id := world.ids.next()), kind="play", variant=VARIANT, key=id, body=b"{}")
-                for _ in range(count)
-            ]
-        )
 
 
 def test_a_beat_shows_that_the_node_lives(tmp_path: Path) -> None:
@@ -78,42 +63,6 @@ def test_an_election_acquires_free_roles(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_pressure_is_published_only_when_it_changes(tmp_path: Path) -> None:
-    """An unchanged level publishes nothing, also after a restart; each change of level is published once."""
-
-    async def story(world: World) -> None:
-        roles = await world.roles()
-
-        async def look() -> list[tuple[str, int]]:
-            await measure_queues(store=world.store, envelopes=world.envelopes, roles=roles)
-            return [(event.level, event.ready) for event in await world.events(PressureChanged)]
-
-        assert await look() == []
-        await enqueue(world, READY_SOFT)
-        assert await look() == [("soft", READY_SOFT)]
-        await enqueue(world, 1)
-        assert await look() == [("soft", READY_SOFT)]
-        async with world.store.begin() as tx:
-            await tx.cancel([row.id for row in await tx.jobs(("ready",), READY_HARD)])
-        assert (await look())[1:] == [("none", 0)]
-        assert (await world.events(PressureChanged))[0].limit == READY_HARD
-
-    play(tmp_path, story)
-
-
-def test_a_gauge_with_an_expired_term_publishes_nothing(tmp_path: Path) -> None:
-    """Another node measures now."""
-
-    async def story(world: World) -> None:
-        roles = await world.roles()
-        await roles.resign()
-
-        with pytest.raises(NotLeader):
-            await measure_queues(store=world.store, envelopes=world.envelopes, roles=roles)
-
-    play(tmp_path, story)
-
-
 async def replicated(world: World, roles: Roles) -> list[Sync]:
     """Return the enqueued copies after one more tick of the daemon."""
     await replicate(
@@ -140,9 +89,27 @@ def test_missing_copies_are_enqueued(tmp_path: Path) -> None:
 
         roles = await world.roles()
 
-        expected = [Sync(variant=VARIANT, blob=line.champion, kind_of="model", source="a", priority=STAGE)]
+        expected = [Sync(variant=VARIANT, blob=line.champion, kind_of="model", source="a", repair=True, priority=STAGE)]
         assert await replicated(world, roles) == expected
         assert await replicated(world, roles) == expected
+
+    play(tmp_path, story)
+
+
+def test_samples_are_copied_too(tmp_path: Path) -> None:
+    """The samples that a line trains on get a second copy like its models."""
+
+    async def story(world: World) -> None:
+        line = at(Stage.TRAINING).line
+        assert line.samples is not None
+        await world.keep(line)
+        for node in ("a", "b"):
+            await world.beat(node)
+        await world.hold(line.samples, "a")
+
+        copies = await replicated(world, await world.roles())
+
+        assert [(sync.blob, sync.kind_of, sync.source) for sync in copies] == [(line.samples, "samples", "a")]
 
     play(tmp_path, story)
 

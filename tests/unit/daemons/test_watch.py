@@ -13,6 +13,7 @@ from ringrift.kernel.errors import NotLeader, Overtaken
 from ringrift.kernel.settings import BusSettings, Policy, StageLimits
 from ringrift.kernel.stall_detector import StallDetector
 from ringrift.pipeline.line import Stage
+from ringrift.work.run_states import set_run_state
 from unit.pipeline.story import POLICY, VARIANT, at
 from unit.work.world import World, play
 
@@ -175,5 +176,25 @@ def test_a_watcher_with_an_expired_term_publishes_nothing(tmp_path: Path) -> Non
             )
 
         assert await world.events(node.Lost) == []
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("scope", ["cluster", f"variant:{VARIANT}", "stage:train"])
+def test_a_line_that_a_person_has_stopped_is_not_overdue(tmp_path: Path, scope: str) -> None:
+    """Under a brake on the cluster, its variant or a stage it may take all the time; other brakes do not matter."""
+
+    async def story(world: World) -> None:
+        now = world.clock.now()
+        await world.keep(msgspec.structs.replace(at(Stage.TRAINING).line, since=now))
+        async with world.store.begin() as tx:
+            for name in (scope, "node:n", "variant:hex8_3p"):
+                await set_run_state(tx, world.envelopes, scope=name, state="paused", now=now)
+        assert await Watcher(world).tick_once(pipeline.Overdue, after=101.0) == []
+
+        async with world.store.begin() as tx:
+            await set_run_state(tx, world.envelopes, scope=scope, state="running", now=world.clock.now())
+
+        assert len(await Watcher(world).tick_once(pipeline.Overdue, after=1.0)) == 1
 
     play(tmp_path, story)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from ringrift.evaluation import canary
 from ringrift.evaluation.canary import (
     _BLOCKS_PER_JOB,
     _CANARY_SHARE_MAX,
@@ -133,10 +132,3 @@ def test_a_released_node_has_no_reports() -> None:
 
     assert forget(canaries, "bad").reports == {3: {"a": TRUE, "b": TRUE}}
     assert forget(reported(("a", TRUE))[0], "a").reports == {}
-
-
-def test_a_workload_without_such_players_is_remembered() -> None:
-    """Earlier reports stay."""
-    canaries, _ = reported(("a", TRUE))
-
-    assert canary.refuse(canaries) == Canaries(variant="hex8_2p", seed=NEW.seed, refused=True, reports=canaries.reports)

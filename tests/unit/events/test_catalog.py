@@ -38,7 +38,7 @@ EXAMPLES: tuple[Event, ...] = (
     model.Distributed(variant="hex8_2p", model="m", nodes=()),
     work.Buried(variant="hex8_2p", job="j", kind="play", key="play:hex8_2p:1", error="exit 13", attempts=4, blob="b"),
     work.Rescued(jobs=("j", "k")),
-    work.PressureChanged(level="soft", ready=2000, claimed=3, limit=10_000),
+    work.PressureChanged(queue="export", level="soft", before="low", depth=17, drain_seconds=9000.5, limit=36_000),
     node.Joined(node="n", profile="full"),
     node.Left(node="n"),
     daemon.Failed(daemon="fill", node="n", error="ValueError: no", times=5, seconds=300.0),

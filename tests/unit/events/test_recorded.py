@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ringrift.events import catalog
+from ringrift.events import catalog, model
 from ringrift.events.base import Event, LineEvent
 from ringrift.events.catalog import EVENTS
-from ringrift.events.schema import shape
 from ringrift.kernel.value import Value
 
 FILE = Path(__file__).parent / "recorded" / "bodies.jsonl"
@@ -65,7 +64,7 @@ def broken_event(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
 def test_a_recorded_event_is_still_the_same(recording: dict[str, Any]) -> None:
     """It is in the catalog, its fields keep their types, and later fields have defaults."""
     assert recording["name"] in BY_NAME, "an event that was once published stays in the catalog"
-    assert broken_event(recording["shape"], shape(BY_NAME[recording["name"]])) == []
+    assert broken_event(recording["shape"], TOOL.shape(BY_NAME[recording["name"]])) == []
 
 
 def as_far_as(then: Any, now: Any) -> Any:
@@ -180,7 +179,7 @@ class _Demanding(LineEvent, tag="recorded.demanding"):
 
 def test_a_field_with_a_default_may_be_added() -> None:
     """This holds also for a value inside an event."""
-    assert broken_event(shape(_Then), shape(_Later)) == []
+    assert broken_event(TOOL.shape(_Then), TOOL.shape(_Later)) == []
 
 
 @pytest.mark.parametrize(
@@ -201,7 +200,20 @@ def test_a_field_with_a_default_may_be_added() -> None:
 )
 def test_a_broken_promise_is_detected(later: type[Event], places: list[str]) -> None:
     """A field that is gone, has another type or has lost or lacks a default is named with its path."""
-    error = broken_event(shape(_Then), shape(later))
+    error = broken_event(TOOL.shape(_Then), TOOL.shape(later))
 
     assert len(error) == len(places)
     assert all(one.startswith(place) for one, place in zip(error, places, strict=True))
+
+
+def test_a_shape_has_types_and_no_prose() -> None:
+    """Values inside an event are part of its shape; descriptions and defaults are not."""
+    result = TOOL.shape(model.Rejected)
+
+    assert result["required"] == ["variant", "model", "reason"]
+    assert result["fields"]["reason"] == {"type": "string"}
+    evidence, nothing = result["fields"]["evidence"]["anyOf"]
+    assert evidence["properties"]["llr"] == {"type": "number"}
+    assert nothing == {"type": "null"}
+    assert "default" not in result["fields"]["evidence"]
+    assert "description" not in evidence

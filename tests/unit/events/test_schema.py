@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from ringrift.events import catalog, model
+from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event
 from ringrift.events.catalog import EVENTS
-from ringrift.events.schema import asyncapi, example, json_schema, shape
+from ringrift.events.schema import asyncapi, example, json_schema
 
 KEY = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -100,16 +100,3 @@ def test_the_envelope_is_the_headers() -> None:
     assert headers["type"] == "object"
     assert set(headers["properties"]) == set(Envelope.__struct_fields__) - {"body"}
     assert headers["required"] == ["id", "name"]
-
-
-def test_a_shape_has_types_and_no_prose() -> None:
-    """Values inside an event are part of its shape; descriptions and defaults are not."""
-    result = shape(model.Rejected)
-
-    assert result["required"] == ["variant", "model", "reason"]
-    assert result["fields"]["reason"] == {"type": "string"}
-    evidence, nothing = result["fields"]["evidence"]["anyOf"]
-    assert evidence["properties"]["llr"] == {"type": "number"}
-    assert nothing == {"type": "null"}
-    assert "default" not in result["fields"]["evidence"]
-    assert "description" not in evidence

@@ -9,100 +9,94 @@ from ringrift.kernel.breaker import Breaker, BreakerLimits, BreakerState
 from ringrift.kernel.errors import SettingsError
 
 LIMITS = BreakerLimits(failures_max=3, reset_seconds=300.0, tries_max=1)
-STEPS = st.tuples(st.sampled_from(["allow", "succeeded", "failed", "undecided"]), st.floats(0, 200))
+STEPS = st.sampled_from(["allow", "succeeded", "failed", "undecided", "rested"])
 
 
-def opened(at: float = 0.0) -> Breaker:
+def opened() -> Breaker:
     """A breaker that has just opened."""
     breaker = Breaker()
     for _ in range(LIMITS.failures_max):
-        breaker = breakers.failed(breaker, LIMITS, at, "exit 13")
+        breaker = breakers.failed(breaker, LIMITS, "exit 13")
     return breaker
 
 
 def test_a_breaker_opens_at_the_third_failure_in_a_row() -> None:
     """Two failures and a success count for nothing; three failures in a row open it, and it records the last error."""
-    breaker = breakers.failed(breakers.failed(Breaker(), LIMITS, 0.0), LIMITS, 0.0)
-    assert breakers.allow(breaker, LIMITS, 0.0) == (breaker, True)
+    breaker = breakers.failed(breakers.failed(Breaker(), LIMITS), LIMITS)
+    assert breakers.allow(breaker, LIMITS) == (breaker, True)
 
     breaker = breakers.succeeded(breaker)
 
-    assert breakers.state(breaker, LIMITS, 0.0) is BreakerState.CLOSED
-    assert breakers.state(breakers.failed(breaker, LIMITS, 0.0), LIMITS, 0.0) is BreakerState.CLOSED
-    assert breakers.state(opened(), LIMITS, 0.0) is BreakerState.OPEN
+    assert (breaker.state, breaker.failures) == (BreakerState.CLOSED, 0)
+    assert breakers.failed(breaker, LIMITS).state is BreakerState.CLOSED
+    assert (opened().state, opened().opened) == (BreakerState.OPEN, 1)
     assert opened().error == "exit 13"
 
 
-def test_an_open_breaker_admits_no_attempt() -> None:
-    """It refuses up to the last moment of its time, and returns the remaining seconds."""
-    breaker = opened(at=50.0)
+def test_failures_that_may_not_open_it_are_counted() -> None:
+    """As long as it may not open, failures only add up; the first one that may then opens it."""
+    breaker = Breaker()
+    for _ in range(5):
+        breaker = breakers.failed(breaker, LIMITS, may_open=False)
+    assert (breaker.state, breaker.failures) == (BreakerState.CLOSED, 5)
 
-    assert not breakers.allow(breaker, LIMITS, 349.9)[1]
-    assert breakers.seconds_left(breaker, LIMITS, 340.0) == pytest.approx(10.0)
-    assert breakers.seconds_left(breaker, LIMITS, 1000.0) == 0.0
-    assert breakers.seconds_left(Breaker(), LIMITS, 0.0) == 0.0
+    assert breakers.failed(breaker, LIMITS).state is BreakerState.OPEN
+
+
+def test_an_open_breaker_admits_no_attempt_until_it_has_rested() -> None:
+    """Only the observer ends its time, and that changes nothing of a breaker that is not open."""
+    assert not breakers.allow(opened(), LIMITS)[1]
+    assert breakers.rested(opened()).state is BreakerState.HALF_OPEN
+    assert breakers.rested(Breaker()) == Breaker()
 
 
 def test_half_open_admits_one_attempt_that_decides() -> None:
     """The second attempt waits for the outcome of the first: success closes, failure opens for the whole time again."""
-    breaker, allowed = breakers.allow(opened(), LIMITS, 300.0)
+    breaker, allowed = breakers.allow(breakers.rested(opened()), LIMITS)
 
-    assert (allowed, breakers.state(breaker, LIMITS, 300.0)) == (True, BreakerState.HALF_OPEN)
-    assert not breakers.allow(breaker, LIMITS, 300.0)[1]
-    assert breakers.state(breakers.succeeded(breaker), LIMITS, 300.0) is BreakerState.CLOSED
-    again = breakers.failed(breaker, LIMITS, 310.0)
-    assert (breakers.state(again, LIMITS, 609.0), breakers.state(again, LIMITS, 610.0)) == (
-        BreakerState.OPEN,
-        BreakerState.HALF_OPEN,
-    )
-    assert breakers.allow(again, LIMITS, 610.0)[1]
+    assert (allowed, breaker.state) == (True, BreakerState.HALF_OPEN)
+    assert not breakers.allow(breaker, LIMITS)[1]
+    assert breakers.succeeded(breaker).state is BreakerState.CLOSED
+    again = breakers.failed(breaker, LIMITS, may_open=False)
+    assert (again.state, again.opened) == (BreakerState.OPEN, 2)
+    assert breakers.allow(breakers.rested(again), LIMITS)[1]
 
 
 def test_an_attempt_without_outcome_returns_its_permit() -> None:
     """An admitted attempt with nothing to do leaves the permit to the next."""
-    breaker, _ = breakers.allow(opened(), LIMITS, 300.0)
+    breaker, _ = breakers.allow(breakers.rested(opened()), LIMITS)
 
-    assert breakers.allow(breakers.undecided(breaker), LIMITS, 300.0)[1]
+    assert breakers.allow(breakers.undecided(breaker), LIMITS)[1]
     assert breakers.undecided(Breaker()) == Breaker()
 
 
-def test_an_unreported_attempt_holds_its_permit_for_a_limited_time() -> None:
-    """An attempt that crashed does not block the breaker for ever."""
-    breaker, _ = breakers.allow(opened(), LIMITS, 300.0)
-
-    assert not breakers.allow(breaker, LIMITS, 599.0)[1]
-    again, allowed = breakers.allow(breaker, LIMITS, 600.0)
-    assert (allowed, again.tries) == (True, 1)
-
-
 def test_late_failures_do_not_extend_the_open_time() -> None:
-    """An attempt that began before it opened and fails later does not change its time."""
-    late = breakers.failed(opened(at=0.0), LIMITS, 200.0)
-
-    assert breakers.seconds_left(late, LIMITS, 200.0) == pytest.approx(100.0)
+    """An attempt that began before it opened and fails later does not make it open once more."""
+    assert breakers.failed(opened(), LIMITS).opened == 1
 
 
 @given(st.lists(STEPS, max_size=60))
-def test_a_breaker_is_never_stuck_and_never_open_too_early(steps: list[tuple[str, float]]) -> None:
+def test_a_breaker_is_never_stuck_and_never_open_too_early(steps: list[str]) -> None:
     """In every history: fewer failures in a row than the limit leave it closed, half open admits no more than its
     permits, and once its time is over and all have reported, an attempt is admitted."""
-    breaker, tick, row = Breaker(), 0.0, 0
-    for what, seconds in steps:
-        tick += seconds
-        match what:
+    breaker, row = Breaker(), 0
+    for step in steps:
+        match step:
             case "allow":
-                breaker, _ = breakers.allow(breaker, LIMITS, tick)
+                breaker, _ = breakers.allow(breaker, LIMITS)
             case "succeeded":
                 breaker, row = breakers.succeeded(breaker), 0
             case "failed":
-                breaker, row = breakers.failed(breaker, LIMITS, tick), row + 1
+                breaker, row = breakers.failed(breaker, LIMITS), row + 1
             case "undecided":
                 breaker = breakers.undecided(breaker)
-        assert row >= LIMITS.failures_max or breakers.state(breaker, LIMITS, tick) is BreakerState.CLOSED
+            case "rested":
+                breaker = breakers.rested(breaker)
+        assert row >= LIMITS.failures_max or breaker.state is BreakerState.CLOSED
         assert breaker.tries <= LIMITS.tries_max
 
-    freed = breakers.undecided(breaker)
-    assert breakers.allow(freed, LIMITS, tick + LIMITS.reset_seconds + 1.0)[1]
+    freed = breakers.rested(breakers.undecided(breaker))
+    assert breakers.allow(freed, LIMITS)[1]
 
 
 def test_limits_have_ranges() -> None:

@@ -2,16 +2,7 @@
 
 import pytest
 
-from ringrift.kernel.health import (
-    _REASONS_MAX,
-    Health,
-    Status,
-    _score,
-    liveness,
-    readiness,
-    whole,
-    worst,
-)
+from ringrift.kernel.health import Health, Status, liveness, readiness, worst
 
 
 def parts(*statuses: Status) -> list[Health]:
@@ -35,60 +26,18 @@ def test_the_worst_part_decides(statuses: tuple[Status, ...], expected: Status) 
 
 
 @pytest.mark.parametrize(
-    ("statuses", "expected"),
+    ("status", "expected"),
     [
-        ((), 0.0),
-        ((Status.HEALTHY,), 1.0),
-        ((Status.UNKNOWN,), 0.0),
-        ((Status.UNHEALTHY,), 0.0),
-        ((Status.DEGRADED,), 0.5),
-        ((Status.HEALTHY, Status.DEGRADED, Status.UNKNOWN, Status.UNHEALTHY), 0.375),
+        (Status.HEALTHY, 1.0),
+        (Status.UNKNOWN, 0.0),
+        (Status.UNHEALTHY, 0.0),
+        (Status.DEGRADED, 0.5),
     ],
 )
-def test_the_score_is_the_mean_of_points(statuses: tuple[Status, ...], expected: float) -> None:
-    """Healthy parts count 1, degraded ones a half, unknown ones nothing."""
-    assert _score(parts(*statuses)) == expected
-
-
-def test_a_whole_is_as_its_worst_part_for_the_reasons_of_all() -> None:
-    """The worst reason comes first, healthy parts need none, and the score is the mean."""
-    total = whole(
-        "node",
-        [
-            Health(part="a", status=Status.HEALTHY, since=1.0),
-            Health(part="b", status=Status.DEGRADED, reason="slow", since=2.0),
-            Health(part="c", status=Status.UNHEALTHY, reason="given up", since=9.0),
-            Health(part="d", status=Status.UNHEALTHY, reason="gone", since=5.0),
-        ],
-    )
-
-    assert (total.part, total.status, total.since) == ("node", Status.UNHEALTHY, 5.0)
-    assert total.reason == "c: given up; d: gone; b: slow"
-    assert total.points == 0.375
-
-
-def test_a_whole_of_wholes_keeps_their_scores() -> None:
-    """A cluster of one perfect and one half-well node stands between the two."""
-    well = whole("n1", parts(Status.HEALTHY, Status.HEALTHY))
-    half = whole("n2", parts(Status.HEALTHY, Status.UNHEALTHY))
-
-    assert whole("cluster", [well, half]).points == 0.75
-    assert whole("cluster", [well, half]).status is Status.UNHEALTHY
-
-
-def test_a_whole_without_parts_is_unknown() -> None:
-    """A component without reports is not healthy."""
-    total = whole("node", [])
-
-    assert (total.status, total.points, total.reason) == (Status.UNKNOWN, 0.0, "nothing reports its health")
-
-
-def test_a_whole_with_much_wrong_stays_readable() -> None:
-    """Reasons have a limit, and what is left out is counted."""
-    total = whole("node", parts(*[Status.UNHEALTHY] * (_REASONS_MAX + 3)))
-
-    assert total.reason.endswith("; and 3 more")
-    assert total.reason.count(";") == _REASONS_MAX
+def test_each_status_has_its_points(status: Status, expected: float) -> None:
+    """Healthy counts 1, degraded a half, unknown nothing; a part with members counts their mean."""
+    assert Health(part="a", status=status).points == expected
+    assert Health(part="a", status=status, mean=0.25).points == 0.25
 
 
 @pytest.mark.parametrize(

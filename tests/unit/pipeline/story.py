@@ -7,10 +7,12 @@ from ringrift.events import data, evaluation, model, pipeline, selfplay, trainin
 from ringrift.events.base import Event
 from ringrift.jobs import Distribute, Export, Job, Match, Play, Purpose, Sync, Train, Verify
 from ringrift.kernel.settings import Budget, Gate, Policy
+from ringrift.kernel.value import changed
 from ringrift.pipeline.line import Line, Stage, check, may_play, top_up
 from ringrift.pipeline.machine import advance, new_line
 from ringrift.pipeline.models import Model, become
 from ringrift.pipeline.step import Step, context_for
+from ringrift.work.run_states import RunStates
 
 VARIANT = "hex8_2p"
 POLICY = Policy(
@@ -109,13 +111,15 @@ class Story:
         self.events: list[Event] = []
         self.models: dict[str, Model] = {}
         self.account = open_account(policy.budget)
+        self.run_states = RunStates()
         opened = pipeline.Opened(variant=VARIANT, workload="fake")
         self.line = new_line(opened)
         self.apply(self.decide(opened))
 
     def decide(self, event: Event) -> Step:
         """Return the step that follows from *event*."""
-        return advance(self.line, event, context_for(self.line, self.policy, self.at, self.account))
+        context = context_for(self.line, self.policy, self.at, self.account)
+        return advance(self.line, event, changed(context, run_states=self.run_states))
 
     def publish(self, event: Event) -> Step:
         """Let *event* happen."""

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from ringrift.events import data, model
+from ringrift.events import data, model, pipeline
 from ringrift.jobs import Job, Sync, Train
 from ringrift.pipeline.line import Stage, _BatchCounts
 from ringrift.pipeline.models import State
@@ -58,7 +58,7 @@ def test_games_that_cannot_be_copied_are_published_as_lost() -> None:
 
     step = story.bury("sync", copy.blob)
 
-    assert step.events == (data.Lost(variant=VARIANT, blob=copy.blob, reason="exit 13"),)
+    assert step.events == (data.Lost(variant=VARIANT, blob=copy.blob, reason="exit 13", kind="games"),)
     assert (story.line.counts.lost, story.line.pending) == (lost_before + 1, ())
 
 
@@ -104,7 +104,7 @@ def test_an_export_goes_on_without_the_batch_at_fault() -> None:
 
     step = story.bury("export", first.blob)
 
-    assert step.events[0] == data.Lost(variant=VARIANT, blob=first.blob, reason="exit 13")
+    assert step.events[0] == data.Lost(variant=VARIANT, blob=first.blob, reason="exit 13", kind="games")
     [export] = step.jobs
     assert export.batches == tuple(batch.blob for batch in rest)
     assert export.key != old
@@ -185,7 +185,9 @@ def test_a_lost_champion_gives_way_to_the_one_before_it() -> None:
     assert line.previous == first
     assert story.models[champion or ""].state is State.LOST
     assert line.stage is Stage.DISTRIBUTING
-    assert data.Lost(variant=VARIANT, blob=champion or "", reason="exit 13") in step.events
+    lost = data.Lost(variant=VARIANT, blob=champion or "", reason="exit 13", kind="model")
+    [move] = [event for event in step.events if isinstance(event, pipeline.Moved)]
+    assert step.events.index(move) < step.events.index(lost)  # its alert is open until the line moves again
     assert "distribute" in story.labels()
 
 

@@ -87,6 +87,18 @@ def test_a_trend_is_published_when_it_changes() -> None:
     assert (flat.trend, flat.before) == ("flat", "rising")
 
 
+def test_a_line_that_surely_stands_still_plays_more_for_an_export() -> None:
+    """If nothing is surely gained the stall has its effect for some hours; while strength grows it has none."""
+    still, growing = (rate(Feedback(variant=V), *elos).feedback for elos in ((120.0,) * 8, (0.0, 40.0, 80.0, 120.0)))
+    assert still is not None
+    assert growing is not None
+
+    [effect] = still.effects
+    assert (effect.signal, effect.setting, effect.how, effect.amount) == ("stall", "games_per_export", "times", 1.5)
+    assert effect.until > effect.since
+    assert growing.effects == ()
+
+
 def test_too_few_champions_are_no_trend() -> None:
     """Nothing is published, and the velocity is unknown."""
     step = rate(Feedback(variant=V), 40.0)
@@ -137,8 +149,10 @@ def test_every_decider_is_in_the_chain() -> None:
         "exclude",
         "expire_effects",
         "advance",
+        "watch_win_rates",
         "set_lead",
         "update_feedback",
         "hold",
+        "restrain",
     ]
     assert decide(LINE, event, context(Feedback(variant=V), HOUR)) == Step(line=LINE)

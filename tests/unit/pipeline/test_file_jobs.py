@@ -34,7 +34,7 @@ class Fleet:
         self.world, self.root = world, root
         self.silent: set[str] = set()
         self.full: set[str] = set()
-        self.transfer = Transfer("here", world.store, self.at("here"), self.reach)
+        self.transfer = Transfer("here", world.store, self.at("here"), self.reach, world.envelopes)
 
     def at(self, node: str) -> FolderBlobs:
         return (FullBlobs if node in self.full else FolderBlobs)(self.root / node)
@@ -173,7 +173,7 @@ def test_a_full_disk_elsewhere_does_not_undo_a_copy(tmp_path: Path) -> None:
 
 
 def test_a_model_is_distributed_to_every_playing_node(tmp_path: Path) -> None:
-    """Coordinators do not play and get none; a node that does not answer is left out of the event."""
+    """Coordinators do not play and get none; a node that does not answer is named as missed."""
 
     async def story(world: World, fleet: Fleet) -> None:
         await world.beat("here", profile="coordinator")
@@ -185,7 +185,7 @@ def test_a_model_is_distributed_to_every_playing_node(tmp_path: Path) -> None:
 
         made = await fleet.file_jobs().move(Distribute(variant=V, model=blob), nothing)
 
-        assert made.events == (model.Distributed(variant=V, model=blob, nodes=("far", "near")),)
+        assert made.events == (model.Distributed(variant=V, model=blob, nodes=("far", "near"), missed=("gone",)),)
         assert await fleet.have(blob, "near", "far") == ["near", "far"]
 
     log(tmp_path, story)

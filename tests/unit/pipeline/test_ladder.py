@@ -12,9 +12,9 @@ from ringrift.kernel.settings import Policy
 from ringrift.pipeline.ladder import _PAIRS_PER_ROUND, _UNCERTAIN_ELO, LADDERS, Ladder, _pairs, climb, may_climb
 from ringrift.pipeline.line import Ancestor, Stage
 from ringrift.pipeline.ratings import RATINGS, LineRatings
-from ringrift.work.admission import VERDICTS
 from ringrift.work.desk import cancel
-from ringrift.work.limits import READY_SOFT
+from ringrift.work.limits import VERDICTS
+from ringrift.work.pressure import QueuePressure
 from unit.pipeline.story import POLICY, VARIANT, Line, Story, at, blob, result
 from unit.work.world import World, play
 
@@ -46,25 +46,38 @@ SURE = state((CHAMPION, OLD), half=_UNCERTAIN_ELO - 1.0)
 FIRST = Ladder(variant=VARIANT, time=0.0)
 
 
+def pressed(level: str) -> QueuePressure:
+    """Return the evaluation queue at *level*."""
+    return QueuePressure(
+        queue="evaluation", depth=9, drain_seconds=None, level=level, trend="rising", since=1.0, limit=200.0
+    )
+
+
 @pytest.mark.parametrize(
-    ("ratings", "policy", "ready", "live", "at", "rule"),
+    ("ratings", "policy", "level", "live", "at", "rule"),
     [
-        (RATED, CLIMBS, 0, 0, HOUR, None),
-        (RATED, CLIMBS, READY_SOFT - 1, 0, HOUR, None),
-        (RATED, CLIMBS, 0, 0, HOUR - 1.0, "seconds since the last round"),
-        (RATED, CLIMBS, READY_SOFT, 0, HOUR, "jobs that wait in the queue"),
-        (RATED, CLIMBS, 0, 1, HOUR, "jobs of an earlier round"),
-        (SURE, CLIMBS, 0, 0, HOUR, "Elo that the champion's rating may be off by"),
-        (state((GONE, OLD)), CLIMBS, 0, 0, HOUR, "pairs that ratings would learn from"),
-        (LineRatings(variant=VARIANT), CLIMBS, 0, 0, HOUR, "pairs that ratings would learn from"),
-        (RATED, msgspec.structs.replace(CLIMBS, ladder_seconds=0.0), 0, 0, HOUR, "a schedule: policy.ladder_seconds"),
+        (RATED, CLIMBS, "none", 0, HOUR, None),
+        (RATED, CLIMBS, "none", 1, HOUR, "jobs of an earlier round"),
+        (RATED, CLIMBS, "none", 0, HOUR - 1.0, "seconds since the last round"),
+        (RATED, CLIMBS, "low", 0, HOUR, "the queue evaluation is at low, items that wait"),
+        (SURE, CLIMBS, "none", 0, HOUR, "Elo that the champion's rating may be off by"),
+        (state((GONE, OLD)), CLIMBS, "none", 0, HOUR, "pairs that ratings would learn from"),
+        (LineRatings(variant=VARIANT), CLIMBS, "none", 0, HOUR, "pairs that ratings would learn from"),
+        (
+            RATED,
+            msgspec.structs.replace(CLIMBS, ladder_seconds=0.0),
+            "none",
+            0,
+            HOUR,
+            "a schedule: policy.ladder_seconds",
+        ),
     ],
 )
 def test_a_round_waits_until_it_is_due_and_the_queue_is_free(
-    ratings: LineRatings, policy: Policy, ready: int, live: int, at: float, rule: str | None
+    ratings: LineRatings, policy: Policy, level: str, live: int, at: float, rule: str | None
 ) -> None:
     """The verdict names the first missing condition."""
-    verdict = may_climb(LINE, ratings, FIRST, policy, ready=ready, live=live, at=at)
+    verdict = may_climb(LINE, ratings, FIRST, policy, pressure=pressed(level), live=live, at=at)
 
     assert verdict.allowed is (rule is None)
     assert rule is None or verdict.rule == rule
@@ -177,7 +190,7 @@ def test_the_daemon_starts_a_round_when_it_is_due(tmp_path: Path) -> None:
         assert await tick(1.0) == 4
         assert await tick(2 * HOUR) == 4
         async with world.store.begin() as tx:
-            await cancel(tx, JobFilter(purpose=Purpose.LADDER))
+            await cancel(tx, JobFilter(purpose=Purpose.LADDER), world.envelopes)
         assert await tick(1.0) == 4
         async with world.store.read() as view:
             verdict = await VERDICTS.get(view, f"{VARIANT}:ladder")

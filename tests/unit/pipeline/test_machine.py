@@ -128,7 +128,7 @@ def test_batches_that_an_export_left_out_are_lost() -> None:
 
     step = story.publish(msgspec.structs.replace(result(story.pop("export")), refused=(bad.blob, blob("stranger"))))
 
-    lost = data.Lost(variant=VARIANT, blob=bad.blob, reason="its games do not replay")
+    lost = data.Lost(variant=VARIANT, blob=bad.blob, reason="its games do not replay", kind="games")
     assert step.events == (moved(Stage.EXPORTING, Stage.TRAINING), lost)
     assert (step.line.window, step.line.counts.lost, step.line.counts.games_lost) == ((good,), 1, 10)
     assert [job.kind() for job in step.jobs] == ["train"]

@@ -91,7 +91,9 @@ def test_an_operators_move_is_published_like_any_other(tmp_path: Path) -> None:
         [moved] = await world.events(pipeline.Moved)
         async with world.store.read() as view:
             log = {envelope.name: envelope for envelope in await view.read(0, 100)}
-        assert moved == pipeline.Moved(variant=VARIANT, stage=Stage.DISTRIBUTING, before=Stage.COLLECTING)
+        assert moved == pipeline.Moved(
+            variant=VARIANT, stage=Stage.DISTRIBUTING, before=Stage.COLLECTING, late=True, requested=True
+        )
         assert log["pipeline.moved"].cause == log["model.rolled_back"].id
 
     play(tmp_path, story)
@@ -309,7 +311,7 @@ def test_the_same_file_is_imported_once(tmp_path: Path) -> None:
         await world.keep(at(Stage.COLLECTING).line)
         file = blob("file")
         async with world.store.begin() as tx:
-            first = await operator.import_model(tx, VARIANT, file, actor=actor(world))
+            first, _ = await operator.import_model(tx, VARIANT, file, actor=actor(world))
             await operator.import_model(tx, VARIANT, file, actor=actor(world))
         waiting = [row.key for row in await world.jobs("ready")]
         async with world.store.begin() as tx:
@@ -321,7 +323,7 @@ def test_the_same_file_is_imported_once(tmp_path: Path) -> None:
             own = await imported_from(view, VARIANT, blob("made"))
             new = await imported_from(view, VARIANT, blob("new"))
 
-        assert waiting == [first.job.key] == [Import(variant=VARIANT, file=file).key]
+        assert waiting == [first.key] == [Import(variant=VARIANT, file=file).key]
         assert (stored, other, own, new) == (blob("made"), None, blob("made"), None)
 
     play(tmp_path, story)
@@ -335,11 +337,11 @@ def test_the_result_of_a_check_is_newer_than_its_request(tmp_path: Path) -> None
         await keep(world, messages)
         await world.router.publish(model.Verified(variant=VARIANT, model=messages.line.champion or "", node="n"))
         async with world.store.begin() as tx:
-            pending = await operator.verify_model(tx, await resolve(tx, VARIANT), actor=actor(world))
+            job, after = await operator.verify_model(tx, await resolve(tx, VARIANT), actor=actor(world))
 
         async with world.store.read() as view:
-            behind = [envelope.name for envelope in await view.read(pending.after, 100)]
-        assert pending.job == Verify(variant=VARIANT, model=messages.line.champion or "", priority=pending.job.priority)
+            behind = [envelope.name for envelope in await view.read(after, 100)]
+        assert job == Verify(variant=VARIANT, model=messages.line.champion or "", priority=job.priority)
         assert "model.verified" not in behind
 
     play(tmp_path, story)
@@ -350,7 +352,7 @@ def test_an_import_for_a_missing_line_is_refused(tmp_path: Path) -> None:
 
     async def story(world: World) -> None:
         await world.keep(at(Stage.COLLECTING).line)
-        with pytest.raises(UnknownName, match="unknown line 'hex9_2p'; known: hex8_2p"):
+        with pytest.raises(UnknownName, match="unknown variant 'hex9_2p'; known: hex8_2p"):
             async with world.store.begin() as tx:
                 await operator.import_model(tx, "hex9_2p", blob("file"), actor=actor(world))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from job_context import job_context
 from ringrift.daemons.pipeline import pipeline
 from ringrift.daemons.rate import rate as look
 from ringrift.daemons.record_ratings import record_ratings
@@ -32,8 +33,7 @@ from ringrift.pipeline.ratings import (
 )
 from ringrift.pipeline.signals import FEEDBACK, Feedback, _Effect
 from ringrift.sim.blobs import MemoryBlobs
-from ringrift.sim.launch import _Context
-from ringrift.work.admission import VERDICTS
+from ringrift.work.limits import VERDICTS
 from ringrift.workers import rate as worker
 from ringrift.workload.api import JobSpec
 from unit.pipeline.story import blob
@@ -193,7 +193,7 @@ def test_a_rating_job_is_enqueued_once_and_its_result_is_stored(tmp_path: Path) 
         assert (request.playable, request.summarized) == (tuple(sorted((ONE, START))),) * 2
         assert await world.holders(job.tally) == ["here"]
         made = worker.run(
-            JobSpec(job="j", stage="rate", variant=VARIANT, seed=0, inputs={"tally": (job.tally,)}), _Context(blobs)
+            JobSpec(job="j", stage="rate", variant=VARIANT, seed=0, inputs={"tally": (job.tally,)}), job_context(blobs)
         )
         summary = msgspec.json.decode(str(made.outputs[0].meta["summary"]), type=Summary)
         await take(

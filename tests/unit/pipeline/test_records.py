@@ -15,7 +15,7 @@ from ringrift.pipeline.machine import advance
 from ringrift.pipeline.models import MODELS, State
 from ringrift.pipeline.records import _begins_round, account_of, carry_out, save_line, save_verdicts
 from ringrift.pipeline.step import context_for
-from ringrift.work.admission import VERDICTS
+from ringrift.work.limits import VERDICTS
 from unit.pipeline.story import POLICY, VARIANT, at, result
 from unit.work.world import World, play
 

@@ -12,7 +12,7 @@ from ringrift.jobs import Train
 from ringrift.kernel.settings import Policy
 from ringrift.pipeline.line import Stage
 from ringrift.pipeline.requests import _ANSWERS, _ANSWERS_MAX, ANSWER_SECONDS_MAX, wait_for_answer
-from ringrift.work.admission import VERDICTS
+from ringrift.work.limits import VERDICTS
 from unit.pipeline.story import POLICY, VARIANT, at
 from unit.work.world import World, play
 
@@ -38,7 +38,7 @@ def test_each_request_has_its_own_answer(tmp_path: Path) -> None:
 
         answers = [await wait_for_answer(world.store, id, VARIANT, world.clock) for id in (first, second)]
 
-        assert [answer is not None and answer.verdict.allowed for answer in answers] == [True, False]
+        assert [answer is not None and answer[0].allowed for answer in answers] == [True, False]
         assert [row.kind for row in await world.jobs("ready")] == [Train.kind()]
         assert (await world.line(VARIANT)).manual_jobs == ()
 

@@ -33,7 +33,7 @@ def test_a_request_exports_the_present_games_early() -> None:
     assert isinstance(export, Export)
     assert export.batches == tuple(batch.blob for batch in window)
     assert (step.line.stage, step.line.fresh, step.line.awaited_job) == (Stage.EXPORTING, 0, export.key)
-    assert step.events == (Moved(variant=VARIANT, stage="exporting", before="collecting"),)
+    assert step.events == (Moved(variant=VARIANT, stage="exporting", before="collecting", requested=True),)
     assert (answer.allowed, answer.value, answer.limit) == (True, 10, 1)
     assert story.finish("export").line.stage is Stage.TRAINING
 

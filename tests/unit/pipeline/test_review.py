@@ -12,7 +12,7 @@ from ringrift.pipeline import exclusion, review
 from ringrift.pipeline.line import Decision, Stage, check
 from ringrift.pipeline.machine import conclude
 from ringrift.pipeline.models import State
-from ringrift.pipeline.step import Promotion, Step
+from ringrift.pipeline.step import Step
 from unit.pipeline.story import LOSS, POLICY, WIN, Story, at, result
 
 REVIEWED = msgspec.structs.replace(
@@ -46,6 +46,9 @@ def test_a_review_is_due_after_some_promotions() -> None:
         (story.line.champion, under_review.challenge.opponent, "review")
     }
     assert story.line.stage is Stage.COLLECTING
+    story.go(Stage.EVALUATING).go(Stage.DISTRIBUTING).go(Stage.COLLECTING)
+    assert story.line.iteration == 3
+    assert story.line.review is None
 
 
 def test_a_champion_that_holds_stays() -> None:
@@ -112,7 +115,9 @@ def test_a_line_can_go_back_from_anywhere(stage: Stage) -> None:
     to = story.line.ancestors[-1].model
     begun = story.account.begun - story.account.settled
 
-    step = conclude(story.line, review.roll_back(story.line, to, "by hand", 9.0), POLICY, story.account)
+    step = conclude(
+        story.line, review.roll_back(story.line, to, "by hand", 9.0), POLICY, story.account, at=9.0, requested=True
+    )
     story.apply(step)
 
     assert story.line.champion == to
@@ -194,9 +199,7 @@ def doubted(scores: tuple[float, ...]) -> tuple[Story, Step]:
     events = [event for event in story.events if isinstance(event, evaluation.BlocksPlayed)]
     played = [block for event in events for block in blocks.from_event(event)]
     story.go(Stage.COLLECTING)
-    step = exclusion._review_promotion(
-        Step(line=story.line), Promotion(decision=decision, blocks=tuple(played)), "bad", POLICY
-    )
+    step = exclusion._review_promotion(Step(line=story.line), (decision, tuple(played)), "bad", POLICY)
     story.apply(step)
     return story, story.finish("review", scores)
 

@@ -23,7 +23,6 @@ from ringrift.pipeline.signals import (
     _adjust_policy,
     _Effect,
     _Signal,
-    _urgency,
     active_effects,
     apply_signal,
     expiry_verdict,
@@ -32,6 +31,7 @@ from ringrift.pipeline.signals import (
     signal_verdict,
     stall,
     steer,
+    urgency,
     velocity_of,
 )
 from ringrift.pipeline.step import Step, context_for
@@ -202,7 +202,7 @@ def test_a_line_with_more_waiting_games_trains_first() -> None:
     """Urgency grows with them up to its share, and the lead with it."""
     fresh = [msgspec.structs.replace(LINE, fresh=games) for games in (0, 400, 1600, 99_999)]
 
-    urgencies = [_urgency(line, Feedback(variant="hex8_2p"), POLICY, NOW).lower for line in fresh]
+    urgencies = [urgency(line, Feedback(variant="hex8_2p"), POLICY, NOW).lower for line in fresh]
     leads = [steer(line, Feedback(variant="hex8_2p"), POLICY, NOW).lead for line in fresh]
 
     assert urgencies == pytest.approx([0.0, 0.125, 0.5, 0.5])
@@ -213,7 +213,7 @@ def test_a_velocity_counts_only_by_its_lower_bound() -> None:
     """An unknown velocity, or one that may be zero, adds nothing to the lower bound, which alone is acted on."""
     velocities = (None, between(-500.0, 600.0), between(25.0, 75.0), between(60.0, 90.0))
 
-    urgencies = [_urgency(LINE, Feedback(variant="hex8_2p", velocity=velocity), POLICY, NOW) for velocity in velocities]
+    urgencies = [urgency(LINE, Feedback(variant="hex8_2p", velocity=velocity), POLICY, NOW) for velocity in velocities]
 
     assert [urgency.lower for urgency in urgencies] == pytest.approx([0.0, 0.0, 0.15, 0.3])
     assert [urgency.upper for urgency in urgencies] == pytest.approx([0.006, 0.3, 0.3, 0.3])
@@ -225,9 +225,9 @@ def test_a_line_that_lost_its_champion_goes_first_for_a_day() -> None:
     after = Feedback(variant="hex8_2p", effects=effects_of(regression(lost(0.4, 400), 2)), velocity=between(60.0, 90.0))
     full = msgspec.structs.replace(LINE, fresh=1600)
 
-    assert _urgency(full, after, POLICY, NOW).lower == pytest.approx(1.0)
+    assert urgency(full, after, POLICY, NOW).lower == pytest.approx(1.0)
     assert steer(full, after, POLICY, NOW).lead == LEAD_MAX
-    assert _urgency(full, after, POLICY, NOW + 24 * HOUR).lower == pytest.approx(0.8)
+    assert urgency(full, after, POLICY, NOW + 24 * HOUR).lower == pytest.approx(0.8)
 
 
 def test_a_lead_moves_training_and_nothing_else() -> None:

@@ -97,6 +97,16 @@ def test_a_silent_node_gets_no_more_canaries() -> None:
     assert judge_result(after, canaries("a", EVEN), 7.0).jobs
 
 
+def test_a_full_queue_puts_canaries_off() -> None:
+    """Without room none is asked for, and none is forgotten: the next result with room asks for all that are owed."""
+    full = judge_result(stored(room=False), batch(34), 7.0)
+    again = judge_result(changed(full.state, room=True), batch(34), 7.0)
+
+    assert jobs(full) == []
+    assert full.state.trust.games == 34
+    assert jobs(again) == [("a", 0, 2)]
+
+
 def test_numbers_come_again_at_their_end() -> None:
     """After the last number a node begins anew."""
     start = stored(trust=Trust(node="a", following={VARIANT: canary.NUMBERS - 1}))

@@ -19,7 +19,7 @@ CUTS = 3
 def disk() -> Iterator[Disk]:
     disk = Disk("disk-under-test", Random(1))
     yield disk
-    disk.close()
+    disk.unregister()
 
 
 def connect(disk: Disk, *, journal: str = "WAL", synchronous: str = "FULL") -> apsw.Connection:
@@ -85,7 +85,7 @@ def lost(seed: int, journal: str, synchronous: str) -> set[int]:
         return committed - set(numbers(connection))
     finally:
         connection.close(True)
-        disk.close()
+        disk.unregister()
 
 
 @pytest.mark.parametrize("journal", ["WAL", "DELETE"])
@@ -240,7 +240,7 @@ def test_a_cut_keeps_a_beginning_and_may_tear_its_end() -> None:
         for offset in (0, 1024, 2048):
             file.xWrite(written[offset : offset + 1024], offset)
         disk.cut()
-        disk.close()
+        disk.unregister()
         return disk.xOpen("/file", [0, 0]).xRead(4096, 0)
 
     lefts = [left(seed) for seed in range(200)]
@@ -288,10 +288,10 @@ def test_the_disk_counts(disk: Disk) -> None:
 
 
 def test_a_closed_disk_is_unknown() -> None:
-    """After close no connection can be opened on the name."""
+    """Once it is out of the list no connection can be opened on the name."""
     disk = Disk("gone", Random(1))
 
-    disk.close()
+    disk.unregister()
 
     with pytest.raises(apsw.SQLError):
         apsw.Connection(PATH, vfs="gone")

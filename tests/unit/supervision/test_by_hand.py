@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ringrift.cluster.daemon_summary import summarize
 from ringrift.events.daemon import Cleared, Failed
 from ringrift.kernel.errors import SettingsError, UnknownName
 from ringrift.kernel.health import Health, Status
@@ -124,17 +125,17 @@ def test_probes_check_only_critical_daemons(tmp_path: Path) -> None:
         heart, hobby = ticking("heart", crashes, critical=True), ticking("hobby", crashes)
         async with sup.run([hobby, serving("sound", critical=True)], PARTS, "full"):
             await wait_until(lambda: sup.status("hobby").state == "failed")
-            assert sup.liveness()
-            assert sup.readiness()
+            assert summarize(sup.statuses(), sup.health()).liveness()
+            assert summarize(sup.statuses(), sup.health()).readiness()
             await sup.stop("sound")
-            assert sup.liveness()
-            assert not sup.readiness(), "unknown is not ready"
+            assert summarize(sup.statuses(), sup.health()).liveness()
+            assert not summarize(sup.statuses(), sup.health()).readiness(), "unknown is not ready"
         sup = supervisor(world)
         async with sup.run([heart, serving("sound", critical=True)], PARTS, "full"):
             await wait_until(lambda: sup.status("heart").state == "failed")
 
-            assert not sup.liveness()
-            assert sup.liveness().reasons == ("heart: given up: ValueError: no",)
+            assert not summarize(sup.statuses(), sup.health()).liveness()
+            assert summarize(sup.statuses(), sup.health()).liveness().reasons == ("heart: given up: ValueError: no",)
 
     play(tmp_path, story)
 

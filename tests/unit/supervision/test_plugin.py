@@ -4,7 +4,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from ringrift.kernel.health import Status
+from ringrift.kernel.health import Health, Status
 from ringrift.supervision import plugin
 from ringrift.supervision.spec import Daemon
 
@@ -30,17 +30,17 @@ def entry(name: str, value: str) -> EntryPoint:
     return EntryPoint(name=name, value=value, group=plugin._GROUP)
 
 
-def plugins_of(entries: list[EntryPoint], *ours: Daemon) -> plugin.Plugins:
-    """The plug-ins that can run beside *ours* on a full node."""
+def plugins_of(entries: list[EntryPoint], *ours: Daemon) -> tuple[tuple[Daemon, ...], tuple[Health, ...]]:
+    """The plug-ins that can run beside *ours* on a full node, and why the others cannot."""
     return plugin.installed(ours, {"clock": object()}, "full", entries)
 
 
 def test_a_daemon_of_another_package_is_loaded() -> None:
     """The target of the entry point is the daemon."""
-    plugins = plugins_of([entry("greet", f"{HERE}:SPEC")])
+    daemons, broken = plugins_of([entry("greet", f"{HERE}:SPEC")])
 
-    assert [daemon.name for daemon in plugins.daemons] == ["greet"]
-    assert plugins.broken == ()
+    assert [daemon.name for daemon in daemons] == ["greet"]
+    assert broken == ()
 
 
 @pytest.mark.parametrize(
@@ -56,26 +56,25 @@ def test_a_daemon_of_another_package_is_loaded() -> None:
 )
 def test_a_broken_plugin_is_reported_and_the_others_load(value: str, reason: str) -> None:
     """It becomes an unhealthy part with its reason; nothing is raised, and its neighbour loads."""
-    plugins = plugins_of([entry("broken", value), entry("greet", f"{HERE}:SPEC")])
+    daemons, [health] = plugins_of([entry("broken", value), entry("greet", f"{HERE}:SPEC")])
 
-    [health] = plugins.broken
     assert (health.part, health.status) == ("plugin broken", Status.UNHEALTHY)
     assert reason in health.reason
-    assert [daemon.name for daemon in plugins.daemons] == ["greet"]
+    assert [daemon.name for daemon in daemons] == ["greet"]
 
 
 def test_a_duplicate_name_is_reported() -> None:
     """Neither one of ours nor an earlier plugin can be replaced silently."""
-    twice = plugins_of([entry("a", f"{HERE}:SPEC"), entry("b", f"{HERE}:SAME_NAME")])
-    ours = plugins_of([entry("a", f"{HERE}:SPEC")], SAME_NAME)
+    first, second_is_broken = plugins_of([entry("a", f"{HERE}:SPEC"), entry("b", f"{HERE}:SAME_NAME")])
+    none, ours_comes_first = plugins_of([entry("a", f"{HERE}:SPEC")], SAME_NAME)
 
-    assert [daemon.name for daemon in twice.daemons] == ["greet"]
-    for broken in (twice.broken, ours.broken):
+    assert [daemon.name for daemon in first] == ["greet"]
+    for broken in (second_is_broken, ours_comes_first):
         assert "SettingsError" in broken[0].reason
         assert "another daemon has this name" in broken[0].reason
-    assert ours.daemons == ()
+    assert none == ()
 
 
 def test_an_installation_without_plugins_is_fine() -> None:
     """The plug-ins that are really installed here can be listed."""
-    assert plugin.installed((), {}, "full").broken == ()
+    assert plugin.installed((), {}, "full")[1] == ()

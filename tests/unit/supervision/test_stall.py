@@ -45,8 +45,7 @@ def test_a_blocked_loop_is_reported_while_it_is_blocked() -> None:
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        watch = _StallWatch(loop, SystemClock(), LIMIT_SECONDS, ends.append)
-        watch.start()
+        watch = _StallWatch(SystemClock(), LIMIT_SECONDS, ends.append)
 
         async def block_the_loop() -> None:
             blocked = threading.Event()
@@ -74,8 +73,7 @@ def test_a_busy_loop_that_answers_is_left_in_peace() -> None:
     stalls: list[_Stall] = []
 
     async def story() -> None:
-        watch = _StallWatch(asyncio.get_running_loop(), SystemClock(), BLOCKED_SECONDS_MAX, stalls.append)
-        watch.start()
+        watch = _StallWatch(SystemClock(), BLOCKED_SECONDS_MAX, stalls.append)
         for _ in range(1000):
             await asyncio.sleep(0)
         watch.stop()
@@ -89,9 +87,7 @@ def test_a_watch_ends_with_its_loop() -> None:
     """A closed loop takes no calls: the thread ends, without an error."""
 
     async def story() -> _StallWatch:
-        watch = _StallWatch(asyncio.get_running_loop(), SystemClock(), LIMIT_SECONDS, lambda stall: None)
-        watch.start()
-        return watch
+        return _StallWatch(SystemClock(), LIMIT_SECONDS, lambda stall: None)
 
     watch = asyncio.run(story())
     watch._thread.join(BLOCKED_SECONDS_MAX)

@@ -13,7 +13,7 @@ from ringrift.jobs import Distribute, Play
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.errors import InvalidWork, LeaseLost
 from ringrift.store.ports import JobRequest, Lease, Put, Renewal
-from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, JobOutcome, _enqueued_events, _retry_pause
+from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, JobOutcome, _grouped, _retry_pause
 from unit.work.world import World, play
 
 BACKOFF = Backoff(first_seconds=1.0, seconds_max=60.0, tries=3)
@@ -265,7 +265,7 @@ def test_many_jobs_are_published_in_bounded_events() -> None:
     """However many are enqueued at once, each event fits its limit, and each job is in one of them."""
     fresh = [JobRequest(id=f"{n:024}", kind="play", variant="v", key=str(n), body=b"") for n in range(10_000)]
 
-    events = _enqueued_events(fresh)
+    events = [Enqueued(**fields) for fields in _grouped([(row, None) for row in fresh])]
 
     assert [id for event in events for id in event.jobs] == [row.id for row in fresh]
     for event in events:

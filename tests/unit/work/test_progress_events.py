@@ -38,6 +38,7 @@ def test_a_job_is_followed_from_its_start_to_its_end(tmp_path: Path) -> None:
         about = {"job": id, "kind": "play", "variant": "hex8_2p", "node": "here"}
         assert events == [
             work.Started(**about, attempts=1),
+            work.Progressed(**about, done=0.0, first=True),
             work.Progressed(**about, done=0.5, metrics={"loss": 0.25}),
             work.Finished(**about, seconds=2.0),
         ]
@@ -102,7 +103,7 @@ def test_a_returned_or_lost_job_has_an_end_too(tmp_path: Path) -> None:
         async with running(runner(world, LoopLaunch(deed), publish=events.append)):
             await wait_until(lambda: sum(isinstance(event, work.Started) for event in events) == 2)
             async with world.store.begin() as tx:
-                await cancel(tx, JobFilter(key=job(1).key))
+                await cancel(tx, JobFilter(key=job(1).key), world.envelopes)
             await wait_until(lambda: any(isinstance(event, work.Failed) for event in events))
 
         failures = {event.error for event in events if isinstance(event, work.Failed) and event.again}

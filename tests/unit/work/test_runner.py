@@ -16,14 +16,14 @@ from ringrift.jobs import Distribute, Job, JobFilter, Play
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.errors import JobFailed, NodeAway
 from ringrift.kernel.settings import WorkSettings
-from ringrift.store.ports import JobRequest, JobRow, Renewal
+from ringrift.store.ports import JobRequest, JobRow
 from ringrift.sync.transfer import Transfer
 from ringrift.work.desk import Fault, JobOutcome, cancel
 from ringrift.work.launch.ports import Progress, ReportProgress
 from ringrift.work.runner import Checkpoint, OnProgress, Runner, WorkerPool, _checkpoint, _RunningJob
 from ringrift.workload.api import JobResult, JobSpec
 from unit.work.loop_workers import LoopLaunch, LoopWorker
-from unit.work.world import World, play
+from unit.work.world import LEASE_SECONDS, World, play
 from wait import wait_until
 
 ONCE = Backoff(first_seconds=1.0, seconds_max=1.0, tries=1)
@@ -167,10 +167,42 @@ def test_a_silent_job_is_killed_before_its_lease_is_over(tmp_path: Path) -> None
         await world.desk().enqueue([job()])
         async with running(runner(world, LoopLaunch(deed))):
             await begun.wait()
-            world.clock.seconds += 0.19
+            world.clock.seconds += 0.67 * LEASE_SECONDS
             [row] = await settled(world, "dead")
 
         assert (row.error, row.attempts) == ("no progress reported", 1)
+
+    play(tmp_path, story)
+
+
+def test_a_longer_lease_lets_a_job_be_silent_for_longer(tmp_path: Path) -> None:
+    """The length of its own lease counts, not the least length that settings give: this one has 30 s and not 0.2."""
+
+    async def story(world: World) -> None:
+        begun, silent, released = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def deed(worker: LoopWorker, spec: JobSpec, report: ReportProgress) -> JobResult:
+            if spec.seed == 1:  # a job beside it, whose renewal shows that the runner has looked at both
+                await silent.wait()
+                report(Progress(0.5, {}))
+            else:
+                begun.set()
+            await released.wait()
+            return JobResult()
+
+        async def is_renewed() -> bool:
+            return any(row.renewals for row in await world.jobs("claimed"))
+
+        await world.desk().enqueue([job(), job(1)])
+        async with running(runner(world, LoopLaunch(deed))):
+            await begun.wait()
+            world.clock.seconds += 0.5 * LEASE_SECONDS
+            silent.set()
+            await wait_until(is_renewed, seconds=100.0)
+            released.set()
+            rows = await settled(world, "done")
+
+        assert [row.attempts for row in rows] == [1, 1]
 
     play(tmp_path, story)
 
@@ -210,7 +242,7 @@ def test_a_job_goes_on_from_where_another_left_off(tmp_path: Path) -> None:
         earlier = _RunningJob(lease, job(), 0.0)
         earlier.update(Progress(0.5, {}, checkpoint="c"), 1.0)
         async with world.store.begin() as tx:
-            await tx.renew([Renewal(job=lease.job, fence=lease.fence, outputs=earlier.outputs("there"))])
+            await tx.renew([earlier.renewal("there")])
         await world.desk("there").fail([Fault(lease=lease, error="gone", started=False)])
         calls: list[tuple[Sequence[str], Checkpoint | None]] = []
 
@@ -245,7 +277,7 @@ def test_a_lease_that_was_lost_is_left_alone(tmp_path: Path) -> None:
         async with running(runner(world, launch)):
             await begun.wait()
             async with world.store.begin() as tx:
-                await cancel(tx, JobFilter(variant="hex8_2p"))
+                await cancel(tx, JobFilter(variant="hex8_2p"), world.envelopes)
             await wait_until(lambda: launch.workers[0].ended is not None)
 
         [row] = await world.jobs()
@@ -274,7 +306,7 @@ def test_a_runner_that_starts_again_works_as_before(tmp_path: Path) -> None:
         async with running(runs):
             await begun.wait()
             assert not launch.workers[0].stop.is_set()
-            world.clock.seconds += 0.19
+            world.clock.seconds += 0.67 * LEASE_SECONDS
             [row] = await settled(world, "dead")
 
         assert row.error == "no progress reported"
@@ -336,7 +368,7 @@ def test_a_blob_of_an_unreachable_holder_is_not_called_bad(tmp_path: Path) -> No
 
         model = "a" * 64
         await world.hold(model, "far")
-        transfer = Transfer("here", world.store, FolderBlobs(tmp_path / "blobs"), reach)
+        transfer = Transfer("here", world.store, FolderBlobs(tmp_path / "blobs"), reach, world.envelopes)
 
         async def fetch_inputs(blobs: Sequence[str], checkpoint: Checkpoint | None, on_progress: OnProgress) -> None:
             await transfer.fetch(blobs)

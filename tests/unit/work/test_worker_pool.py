@@ -98,3 +98,19 @@ def test_an_isolated_job_has_a_worker_of_its_own() -> None:
         assert [worker.ended for worker in launch.workers] == [None, 7.0]
 
     asyncio.run(story())
+
+
+def test_a_worker_that_was_asked_to_stop_is_not_used_again() -> None:
+    """It ends after its job by itself, so that the next job gets another, also where the job has ended well."""
+
+    async def story() -> None:
+        launch = LoopLaunch()
+        pool = WorkerPool(launch, SETTINGS)
+        async with pool.worker(was_stopped=lambda: True) as first:
+            pass
+        async with pool.worker() as second:
+            assert second is not first
+
+        assert [worker.ended for worker in launch.workers] == [7.0, None]
+
+    asyncio.run(story())

@@ -6,6 +6,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+import msgspec
+
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.bus.router import Router
 from ringrift.cluster.leadership import Roles
@@ -17,14 +19,16 @@ from ringrift.jobs import Job
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import BusSettings, StoreSettings, WorkSettings
+from ringrift.kernel.value import changed
 from ringrift.pipeline.line import LINES, Line
 from ringrift.pipeline.records import save_line
 from ringrift.sim.disk import Disk
 from ringrift.sim.loop import run as simulate
 from ringrift.store.open import open_store
-from ringrift.store.ports import JobRow, Lease, Store
+from ringrift.store.ports import TASK_PREFIX, JobRow, Lease, Store, TaskRequest
 from ringrift.sync import ledger
 from ringrift.work.desk import StoreDesk
+from ringrift.work.tasks import Task
 from unit.kernel.manual_clock import ManualClock
 
 T = TypeVar("T")
@@ -59,6 +63,14 @@ class World:
         """Leases on *jobs*, freshly enqueued."""
         await self.desk(node).enqueue(jobs)
         return await self.desk(node).claim({job.kind() for job in jobs}, len(jobs))
+
+    async def start_task(self, task: Task) -> Task:
+        """Write down that a program has got a place for *task*."""
+        facts = {"kind": TASK_PREFIX + task.type, "variant": task.variant, "key": TASK_PREFIX + task.id}
+        request = TaskRequest(body=msgspec.json.encode(task), holder=task.node, seconds=300.0, **facts)
+        async with self.store.begin() as tx:
+            [fence] = await tx.register_tasks([request])
+        return changed(task, fence=fence)
 
     async def jobs(self, *states: str) -> Sequence[JobRow]:
         """Every job in *states*, or every job."""
@@ -126,4 +138,4 @@ def play(folder: Path, story: Callable[[World], Awaitable[T]], *, simulated: boo
     try:
         return simulate(1, main) if simulated else asyncio.run(main())
     finally:
-        disk.close()
+        disk.unregister()

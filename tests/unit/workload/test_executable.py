@@ -350,7 +350,7 @@ def test_the_fake_as_a_program_equals_the_fake(tmp_path: Path) -> None:
     script.write_text(PLUGIN.replace("SOURCE", repr(str(Path(fake.__file__).parents[2]))))
     program, ctx = (
         Executable("fake", [sys.executable, "-I", "-S", str(script)]),
-        Scratch(tmp_path / "blobs", durable=False),
+        Scratch(tmp_path / "blobs"),
     )
     inputs: dict[str, list[str]] = {}
 

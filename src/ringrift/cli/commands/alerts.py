@@ -1,7 +1,7 @@
 """List alerts: what needs attention and since when; clear one by hand."""
 
 from ringrift.cli.command import Command, Context, Output, Parser, by_verb
-from ringrift.cli.formats import duration, timestamp
+from ringrift.cli.formats import ago, timestamp
 from ringrift.cluster.alerts import Alert, closed_alerts, open_alerts
 from ringrift.events.alert import Cleared
 from ringrift.kernel.errors import InputError, UnknownName
@@ -19,7 +19,7 @@ def alert_line(alert: Alert, now: float) -> str:
     """An alert for people."""
     count = f", {alert.count} times" if alert.count > 1 else ""
     until = f", cleared {timestamp(alert.until)}" if alert.until is not None else ""
-    since = f"since {timestamp(alert.since)} ({duration(now - alert.since)} ago{count}){until}"
+    since = f"since {timestamp(alert.since)} ({ago(alert.since, now)}{count}){until}"
     return f"{alert.level}: {alert.kind} {alert.subject}: {alert.detail or 'no detail'}, {since}"
 
 
@@ -42,7 +42,7 @@ async def _clear(context: Context) -> Output:
         names = [f"{alert.kind} {alert.subject}" for alert in await open_alerts(tx)]
         if f"{kind} {subject}" not in names:
             raise UnknownName("open alert", f"{kind} {subject}", names)
-        await tx.append([context.envelopes().make(event, source="cli")])
+        await context.publish(tx, event)
     return Output(value=event, text=f"alert {kind} {subject} will be cleared by the coordinator, at once if one runs")
 
 

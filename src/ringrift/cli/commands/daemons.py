@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ringrift.cli.command import EXIT_FAILED, Command, Context, Output, Parser
-from ringrift.cli.formats import duration, table
+from ringrift.cli.formats import ago, table
 from ringrift.cli.presence import Presence, observe
 from ringrift.cluster import daemon_commands
 from ringrift.cluster.daemon_commands import ACTIONS
+from ringrift.cluster.daemon_summary import DaemonSummary
 from ringrift.cluster.roster import NodeRecord
 from ringrift.daemons.run_commands import NAME as RUN_COMMANDS
 from ringrift.events import catalog
@@ -18,7 +19,6 @@ from ringrift.kernel.errors import InputError, NodeAway, SupervisionError, Unkno
 from ringrift.store.follow import PAGE, wait_for
 from ringrift.store.ports import Reads, Store
 from ringrift.supervision.spec import CATEGORIES
-from ringrift.supervision.status import DaemonStatus
 
 _ANSWER_SECONDS_MAX = 10.0
 _HEAD = ("category", "daemon", "state", "health", "since", "runs", "failures", "restarts", "why", "last error")
@@ -34,53 +34,41 @@ def _arguments(parser: Parser) -> None:
 
 
 def _as_text(presence: Presence, now: float) -> str:
-    parts = [f"node {node.id} ({node.profile})\n{_table(node, now)}" for node in presence.present]
+    parts = [f"node {node.id} ({node.profile})\n{_table(node.activity.daemons, now)}" for node in presence.present]
     if presence.silent:
         parts.append(f"no heartbeat for {presence.seconds:g} s: {', '.join(node.id for node in presence.silent)}")
     return "\n\n".join(parts if presence.present else [_NO_NODE, *parts])
 
 
-def _table(node: NodeRecord, now: float) -> str:
-    """The daemons of *node* by category, each category named once."""
-    summary = node.activity.daemons
+def _table(summary: DaemonSummary, now: float) -> str:
+    """The daemons of a node by category, each category named once."""
     rows, category = [], ""
     order = {name: place for place, name in enumerate(CATEGORIES)}  # those of a newer version come last
-    by_category = sorted(summary.statuses, key=lambda row: (order.get(row.category, len(order)), row.category))
-    for status in by_category:
-        rows.append(_row(status, "" if status.category == category else status.category, now))
-        category = status.category
+    for status in sorted(summary.statuses, key=lambda row: (order.get(row.category, len(order)), row.category)):
+        health, title = status.health, "" if status.category == category else status.category
+        since = "—" if health.since is None else ago(health.since, now)
+        counts, category = (status.runs, status.failures, status.restarts), status.category
+        texts = (" ".join(text.split()) or "—" for text in (health.reason, status.last_error))
+        rows.append((title, status.name, status.state, health.status.name.lower(), since, *counts, *texts))
     text = table(_HEAD, rows, "reports no daemons")
     return f"{text}\n… and {summary.more} more" if summary.more else text
 
 
-def _row(status: DaemonStatus, category: str, now: float) -> tuple[object, ...]:
-    health = status.health
-    since = "—" if health.since is None else f"{duration(now - health.since)} ago"
-    counts = (status.runs, status.failures, status.restarts)
-    texts = (" ".join(text.split()) or "—" for text in (health.reason, status.last_error))
-    return (category, status.name, status.state, health.status.name.lower(), since, *counts, *texts)
-
-
 def _as_tree(presence: Presence) -> Mapping[str, Any]:
-
-    def tree(status: DaemonStatus) -> dict[str, object]:
-        names = ("name", "category", "critical", "state", "runs", "failures", "restarts")
-        health = status.health
-        texts = {"status": health.status.name.lower(), "reason": health.reason, "since": health.since}
-        return {**{name: getattr(status, name) for name in names}, **texts, "error": status.last_error}
-
-    nodes = []
+    nodes, names = [], ("name", "category", "critical", "state", "runs", "failures", "restarts")
     for node in presence.present:
-        daemons, more = map(tree, node.activity.daemons.statuses), node.activity.daemons.more
-        nodes.append({"node": node.id, "profile": node.profile, "daemons": list(daemons), "more": more})
+        daemons = []
+        for status in node.activity.daemons.statuses:
+            health = status.health
+            texts = {"status": health.status.name.lower(), "reason": health.reason, "since": health.since}
+            daemons.append({name: getattr(status, name) for name in names} | texts | {"error": status.last_error})
+        more = node.activity.daemons.more
+        nodes.append({"node": node.id, "profile": node.profile, "daemons": daemons, "more": more})
     return {"nodes": nodes, "silent": [node.id for node in presence.silent]}
 
 
 def _node_with(presence: Presence, daemon: str, node: str | None) -> NodeRecord:
-    """The node that a command for *daemon* goes to.
-
-    Raises UnknownName, NodeAway if *node* is not running, InputError if several nodes have the daemon.
-    """
+    """The node for a command to *daemon*.  Raises UnknownName, NodeAway, or InputError if several nodes have it."""
     nodes = presence.only(node).present
     if not nodes:
         raise SupervisionError(_NO_NODE) if node is None else NodeAway(node)
@@ -115,10 +103,8 @@ async def _wait_done(store: Store, command: Envelope, clock: Clock) -> CommandDo
 
 def _result_text(done: CommandDone | None, name: str, action: str) -> str:
     if done is None:
-        return (
-            f'asked daemon "{name}" to {action}; it has not {_DONE[action]} after {_ANSWER_SECONDS_MAX:g} s '
-            "(still waiting: ringrift daemons)"
-        )
+        late = f"it has not {_DONE[action]} after {_ANSWER_SECONDS_MAX:g} s (still waiting: ringrift daemons)"
+        return f'asked daemon "{name}" to {action}; {late}'
     if done.error:
         return f"daemon {done.daemon} on {done.node} could not {action}: {done.error}"
     return f"daemon {done.daemon} on {done.node}: {_DONE[action]}"

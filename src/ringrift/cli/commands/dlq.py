@@ -23,11 +23,10 @@ def _arguments(parser: Parser) -> None:
 
 def _parse(text: str | None) -> tuple[str, int]:
     """``pipeline@42`` as reader and position.  Raises InputError."""
-    reader, at, position = (text or "").partition("@")
-    if not reader or not at or not position.isdecimal():
-        value = "" if text is None else f", not {text!r:.80}"
-        text = f"name a delivery as READER@POSITION, e.g. pipeline@42{value}"
-        raise InputError(f"{text}  (ringrift dlq list  shows them)")
+    reader, _, position = (text or "").partition("@")
+    if not reader or not position.isdecimal():
+        but = "" if text is None else f", not {text!r:.80}"
+        raise InputError(f"name a delivery as READER@POSITION, e.g. pipeline@42{but}  (ringrift dlq list  shows them)")
     return reader, int(position)
 
 

@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,35 +19,23 @@ from ringrift.workload.registry import Registry
 _FREE_BYTES_MIN = 1 << 30
 
 
-@dataclass(frozen=True)
-class _Check:
-    """One check of this machine; one that is not *good* says what to do."""
-
-    name: str
-    good: bool
-    detail: str
-
-
-def _run_checks(effective: EffectiveSettings) -> list[_Check]:
+def _run_checks(effective: EffectiveSettings) -> list[tuple[str, bool, str]]:
+    """Each check of this machine: its name, whether it is good, and the detail, which says what to do if not."""
     settings = effective.settings
-    checks = [
-        _Check("python", sys.version_info >= (3, 11), sys.version.split()[0]),
-        _Check("assertions", __debug__, "on" if __debug__ else "off: do not run with -O"),
-    ]
+    checks = [("python", sys.version_info >= (3, 11), sys.version.split()[0])]
+    checks.append(("assertions", __debug__, "on" if __debug__ else "off: do not run with -O"))
     try:
-        checks += [_Check(*row) for row in inspect_store(settings.store)]
+        checks += inspect_store(settings.store)
     except RingriftError as error:
-        checks.append(_Check("store", False, str(error)))
+        checks.append(("store", False, str(error)))
     home = Path(effective.home)
     folder = next(parent for parent in (home, *home.absolute().parents) if parent.exists())
     free = shutil.disk_usage(folder).free
-    checks.append(_Check("free disk", free >= _FREE_BYTES_MIN, f"{free / (1 << 30):.1f} GiB"))
+    checks.append(("free disk", free >= _FREE_BYTES_MIN, f"{free / (1 << 30):.1f} GiB"))
     names, workload = Registry.load(settings.work.executables).names(), settings.work.workload
-    detail = f"{workload} (installed: {', '.join(names)})"
-    checks.append(_Check("workload", workload in names, detail))
+    checks.append(("workload", workload in names, f"{workload} (installed: {', '.join(names)})"))
     notes = [f"{name} is unknown and has no effect: misspelt?" for name in effective.unknown]
-    notes += [f"{name} has {VARIABLES[name].note}" for name in effective.unsupported]
-    return [*checks, *(_Check("variable", False, note) for note in notes)]
+    return [*checks, *(("variable", False, note) for note in (*notes, *effective.warnings))]
 
 
 def _prepare(context: Context) -> Output:
@@ -59,14 +46,13 @@ def _prepare(context: Context) -> Output:
     settings = [(key, json.dumps(value), effective.origins.get(key, "default")) for key, value in pairs]
     extras = {extra: all(find_spec(name.split(".")[0]) for name in modules) for extra, modules in EXTRAS.items()}
     missing = [f"{extra} (pip install 'ringrift[{extra}]')" for extra, installed in extras.items() if not installed]
-    parts = [
-        table(("", "check", "result"), [("ok" if check.good else "BAD", check.name, check.detail) for check in checks]),
-        f"extras not installed: {', '.join(missing) or 'none'}",
-        table(("setting", "value", "from"), settings),
-        table(("variable", "effect"), [(name, variable.note) for name, variable in VARIABLES.items()]),
-    ]
-    code = 0 if all(check.good for check in checks) else 1
-    return Output(value={"checks": checks, "settings": settings, "extras": extras}, text="\n\n".join(parts), code=code)
+    results = [("ok" if good else "BAD", name, detail) for name, good, detail in checks]
+    parts = [table(("", "check", "result"), results), f"extras not installed: {', '.join(missing) or 'none'}"]
+    parts.append(table(("setting", "value", "from"), settings))
+    parts.append(table(("variable", "effect"), [(name, variable.note) for name, variable in VARIABLES.items()]))
+    rows = [{"name": name, "good": good, "detail": detail} for name, good, detail in checks]
+    code = 0 if all(good for _, good, _ in checks) else 1
+    return Output(value={"checks": rows, "settings": settings, "extras": extras}, text="\n\n".join(parts), code=code)
 
 
 COMMAND = Command(prepare=_prepare)

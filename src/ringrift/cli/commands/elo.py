@@ -1,22 +1,23 @@
 """Show how strong each line is, how fast it gets stronger, and the expected share of false promotions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ringrift.cli.command import Command, Context, Parser
-from ringrift.cli.formats import duration, short, table
+from ringrift.cli.formats import ago, duration, elo_bounds, short, table
 from ringrift.evaluation.budget import Account, expected_share
 from ringrift.evaluation.interval import Interval, eta
 from ringrift.kernel.settings import Budget
 from ringrift.pipeline import proof, ratings
-from ringrift.pipeline.line import DECISIONS, LINES, Line
-from ringrift.pipeline.operator import require_line
+from ringrift.pipeline.line import DECISIONS, Line
 from ringrift.pipeline.records import account_of
 from ringrift.pipeline.signals import velocity_of
 from ringrift.store.follow import wait_for
 from ringrift.store.ports import Reads
 
 _WATCH_SECONDS = 2.0
+_ERRORS = """{promotions} promotions in {tests} tests: at most {false_at_most:.2g} of them are expected to be false, \
+a share of {share_at_most:.1%} (budget {budget:.0%})"""
 
 
 def _arguments(parser: Parser) -> None:
@@ -28,44 +29,16 @@ def _arguments(parser: Parser) -> None:
 @dataclass(frozen=True)
 class _LineStrength:
     variant: str
-    start: str | None
-    """Generation 0: 0 Elo by definition."""
+    start: str | None  # generation 0: 0 Elo by definition
     champion: str | None
     generation: int
     promotions: int
-    games: int
-    """Games of self-play."""
-    elo: Interval | None
-    """Elo of the champion above the start; None until it is rated."""
-    blocks: int
-    """Blocks that its ratings rest on."""
-    rated: float | None
-    """When the ratings were computed."""
+    games: int  # games of self-play
+    elo: Interval | None  # Elo of the champion above the start; None until it is rated
+    blocks: int  # blocks that its ratings rest on
+    rated: float | None  # when the ratings were computed
     elo_per_hour: Interval | None
-    eta_seconds: float | None
-    """Until the target; None without a target, or if the pace may be zero."""
-
-
-@dataclass(frozen=True)
-class _PromotionErrors:
-    """How many promotions of the run are expected to be false."""
-
-    tests: int
-    promotions: int
-    false_at_most: float
-    """The expected number of false promotions."""
-    share_at_most: float
-    budget: float
-    """The share that the settings allow."""
-
-
-@dataclass(frozen=True)
-class _Strengths:
-    """Everything that ``ringrift elo`` shows."""
-
-    lines: tuple[_LineStrength, ...]
-    errors: _PromotionErrors
-    target: float | None = None
+    eta_seconds: float | None  # until the target; None without a target, or if the pace may be zero
 
 
 async def _line_strength(view: Reads, line: Line, target: float | None, now: float) -> _LineStrength:
@@ -78,27 +51,25 @@ async def _line_strength(view: Reads, line: Line, target: float | None, now: flo
     return _LineStrength(*state, elo, line_ratings.summary.blocks, line_ratings.time or None, pace, eta_seconds)
 
 
-def _promotion_errors(account: Account, budget: Budget) -> _PromotionErrors:
-    return _PromotionErrors(account.begun, account.promoted, account.spent, expected_share(account), budget.share)
+def _promotion_errors(account: Account, budget: Budget) -> dict[str, float]:
+    """How many promotions of the run are expected to be false, and which share the settings allow."""
+    errors = {"false_at_most": account.spent, "share_at_most": expected_share(account), "budget": budget.share}
+    return {"tests": account.begun, "promotions": account.promoted, **errors}
 
 
-def _as_text(strengths: _Strengths, now: float) -> str:
+def _as_text(lines: Sequence[_LineStrength], errors: Mapping[str, float], target: float | None, now: float) -> str:
     head = ["variant", "start", "champion", "generation", "Elo over start", "Elo an hour", "games", "blocks", "rated"]
-    target, errors = strengths.target, strengths.errors
-    rows = [_row(line, target, now) for line in strengths.lines]
-    budget = (
-        f"{errors.promotions} promotions in {errors.tests} tests: at most {errors.false_at_most:.2g} of them are "
-        f"expected to be false, a share of {errors.share_at_most:.1%} (budget {errors.budget:.0%})"
-    )
+    rows = [_row(line, target, now) for line in lines]
     if target is not None:
         head.append(f"at {target:g} Elo")
-    return f"{table(head, rows, 'no lines yet')}\n\n{budget}"
+    return f"{table(head, rows, 'no lines yet')}\n\n{_ERRORS.format(**errors)}"
 
 
 def _row(line: _LineStrength, target: float | None, now: float) -> Sequence[object]:
-    rated = "—" if line.rated is None else f"{duration(now - line.rated)} ago"
-    elo = _bounds(line.elo, "no ratings yet" if line.rated is None else "not rated yet")
-    pace = _bounds(line.elo_per_hour, "too early to say")
+    rated = "—" if line.rated is None else ago(line.rated, now)
+    unrated = "no ratings yet" if line.rated is None else "not rated yet"
+    elo = unrated if line.elo is None else elo_bounds(line.elo)
+    pace = "too early to say" if line.elo_per_hour is None else elo_bounds(line.elo_per_hour)
     start = (line.variant, short(line.start), short(line.champion), line.generation, elo, pace)
     row = (*start, f"{line.games:,}", f"{line.blocks:,}", rated)
     if target is None:
@@ -107,33 +78,22 @@ def _row(line: _LineStrength, target: float | None, now: float) -> Sequence[obje
     return (*row, "reached" if line.elo is not None and line.elo.value >= target else arrival)
 
 
-def _bounds(interval: Interval | None, otherwise: str) -> str:
-    if interval is None:
-        return otherwise
-    return f"{interval.value:+.0f} ({interval.lower:+.0f} … {interval.upper:+.0f})"
-
-
-async def _read(context: Context, view: Reads) -> _Strengths:
-    """Raises UnknownName for a variant without a line."""
-    variant, target, now = context.options.variant, context.options.target, context.clock.now()
-    lines = await LINES.all(view) if variant is None else [await require_line(view, variant)]
-    strengths = [await _line_strength(view, line, target, now) for line in lines]
-    budget = context.settings.policy.budget
-    return _Strengths(tuple(strengths), _promotion_errors(await account_of(view, budget), budget), target)
-
-
 async def _question(context: Context) -> None:
-    """Print the strengths, with --watch again after each change until interrupted."""
+    """Print the strengths, with --watch again after each change until interrupted.  Raises UnknownName."""
     printed: object = None
+    budget, target = context.settings.policy.budget, context.options.target
 
     async def show(view: Reads) -> bool | None:
         nonlocal printed
-        strengths = await _read(context, view)
+        now = context.clock.now()
+        lines = [await _line_strength(view, line, target, now) for line in await context.lines(view)]
+        errors = _promotion_errors(await account_of(view, budget), budget)
         # Pace and arrival change with the clock alone.
-        facts = [replace(line, elo_per_hour=None, eta_seconds=None) for line in strengths.lines]
-        if (facts, strengths.errors) != printed:
-            printed = (facts, strengths.errors)
-            context.print(strengths, _as_text(strengths, context.clock.now()))
+        facts = [replace(line, elo_per_hour=None, eta_seconds=None) for line in lines]
+        if (facts, errors) != printed:
+            printed = (facts, errors)
+            value = {"lines": lines, "errors": errors, "target": target}
+            context.print(value, _as_text(lines, errors, target, now))
         return None if context.options.watch else True
 
     while await wait_for(context.store, show, context.clock, _WATCH_SECONDS, poll_seconds=_WATCH_SECONDS) is None:

@@ -11,7 +11,7 @@ import msgspec
 
 from ringrift.bus import dead_letters
 from ringrift.cli.command import Command, Context, Output, Parser, by_verb
-from ringrift.cli.formats import short, timestamp
+from ringrift.cli.formats import parse_duration, short, timestamp
 from ringrift.events import catalog
 from ringrift.events.base import Envelope
 from ringrift.kernel.errors import InputError, SettingsError, UnknownName, printable
@@ -22,11 +22,8 @@ _BODY_CHARACTERS_MAX = 160
 _TRACE_EVENTS_MAX = 10_000
 _BLOB = re.compile(r"\b[0-9a-f]{64}\b")
 _TRACE_CHARACTERS_MAX = 100
-_INDENTED_MAX = 20
-"""Levels that are indented: a trace that goes round the loop for days would leave the screen."""
-_NESTED_MAX = 100
-"""Levels that are nested for programs, whose parsers have limits too; deeper events lie beside their ancestor's."""
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_INDENTED_MAX = 20  # levels that are indented: a trace that goes round the loop for days would leave the screen
+_NESTED_MAX = 100  # levels for programs, whose parsers have limits too: deeper events lie beside their ancestor's
 
 
 def _arguments(parser: Parser) -> None:
@@ -71,11 +68,9 @@ def _names(context: Context) -> list[str]:
 
 def parse_moment(text: str, now: float) -> float:
     """``90m`` as 90 minutes before *now*, or a date and time.  Raises InputError."""
-    number, unit = text[:-1], text[-1:]
+    seconds = parse_duration(text)
     try:
-        if unit in _UNITS:
-            return now - float(number) * _UNITS[unit]
-        return datetime.fromisoformat(text).timestamp()
+        return datetime.fromisoformat(text).timestamp() if seconds is None else now - seconds
     except ValueError as error:
         raise InputError(f"not a time: {text!r:.40}; write 90m, 2h, 7d or 2026-01-31T12:00") from error
 
@@ -132,11 +127,9 @@ class _Trace:
     """The events of one trace in the order of the tree, each with its level."""
 
     trace: str
-    event: str
-    """The id of the event that was looked up; "" if it was the trace."""
+    event: str  # the id of the event that was looked up; "" if it was the trace
     steps: tuple[tuple[int, Envelope], ...]
-    cut: bool = False
-    """Whether there are more events."""
+    cut: bool = False  # whether there are more events
 
 
 async def _find_trace(store: Store, id: str, limit: int = _TRACE_EVENTS_MAX) -> _Trace:

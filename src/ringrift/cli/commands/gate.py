@@ -3,8 +3,7 @@
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from random import Random
 
@@ -18,12 +17,9 @@ from ringrift.kernel.value import changed
 
 _KINDS = {"improvement": Gate, "non-regression": Gate.non_regression, "anti-disaster": Gate.anti_disaster}
 _GATE_OPTIONS = ("elo_0", "elo_1", "alpha", "beta", "blocks_min", "blocks_max")
-_NUMBERS_MAX = 16
-"""Numbers that one option may list."""
-_PROGRESS_SECONDS = 2.0
-"""Between two lines of progress."""
-_TRIALS_PER_CHECK = 50
-"""Trials between two looks at the clock."""
+_NUMBERS_MAX = 16  # numbers that one option may list
+_PROGRESS_SECONDS = 2.0  # between two lines of progress
+_TRIALS_PER_CHECK = 50  # trials between two looks at the clock
 
 
 def _arguments(parser: Parser) -> None:
@@ -52,31 +48,6 @@ def _arguments(parser: Parser) -> None:
     add("--runs", type=int, default=8, metavar="N", help="budget: runs per share (default 8)")
     add("--open", type=int, default=12, metavar="N", help="budget: tests at once (default 12)")
     add("--seed", type=int, default=1, metavar="N", help="random seed (default 1)")
-
-
-@dataclass(frozen=True)
-class _GateRates:
-    """The error rates of a gate at one true difference."""
-
-    elo: float
-    rates: Rates
-
-
-@dataclass(frozen=True)
-class _BudgetResult:
-    """Simulated runs with one share of equal candidates, with and without the error budget."""
-
-    null: float
-    runs: int
-    false_share: float
-    """Mean over the runs of the share of promotions that were false."""
-    plain_false_share: float
-    """The same where each test has the gate's own alpha."""
-    power: float
-    """True promotions, as a share of those without the budget."""
-    blocks: float
-    """Mean blocks of a test."""
-    plain_blocks: float
 
 
 def _choose_gate(options: argparse.Namespace, default: Gate) -> Gate:
@@ -112,36 +83,33 @@ def _with_progress(title: str, running: Iterator[Trial], count: int, clock: Cloc
             print(f"{title}: {number:,} of {count:,} trials", file=sys.stderr, flush=True)
 
 
-def _simulate(options: argparse.Namespace, gate: Gate, fleet: Fleet, clock: Clock) -> list[_GateRates]:
-    """The error rates and games of *gate* for every true difference."""
+def _simulate(options: argparse.Namespace, gate: Gate, fleet: Fleet, clock: Clock) -> dict[float, Rates]:
+    """The error rates and games of *gate* by true difference."""
     differences = options.true if options.true is not None else f"{gate.elo_0:g},{gate.elo_1:g}"
-    results = []
+    results = {}
     for elo in _parse_numbers("--true", differences, -1000, 1000):
         contest = Contest(elo=elo, players=options.players, rotated=not options.wins_only)
         running = trials(contest, gate, fleet, Random(f"{options.seed}/{elo}"))
         finished = _with_progress(f"{elo:+g} Elo", running, options.trials, clock)
-        results.append(_GateRates(elo, rates(finished, contest)))
+        results[elo] = rates(finished, contest)
     return results
 
 
-def _rates_text(results: Sequence[_GateRates], gate: Gate, fleet: Fleet, players: int) -> str:
+def _rates_text(results: Mapping[float, Rates], gate: Gate, fleet: Fleet, players: int) -> str:
     rows = []
-    for result in results:
-        share, count = result.rates.promoted, result.rates.trials
+    for elo, result in results.items():
+        share, count = result.promoted, result.trials
         # Twice the standard error, with Laplace's rule so that none of a hundred does not look certain.
         inner = (share * count + 1.0) / (count + 2.0)
         reach = 2.0 * math.sqrt(inner * (1.0 - inner) / count)
-        games = (f"{result.rates.games:,.0f}", f"{result.rates.surplus:,.0f}")
-        rows.append((f"{result.elo:+g}", f"{share:.1%} ± {reach:.1%}", *games))
-    head = (
-        f"gate {gate.elo_0:+g} … {gate.elo_1:+g} Elo, alpha {gate.alpha:g}, beta {gate.beta:g}, {gate.blocks_min} "
-        f"to {gate.blocks_max} blocks; {players} players, {fleet.in_flight} in flight, losses "
-        f"{fleet.slow:g} x as slow as wins, decided in order of {fleet.order}"
-    )
-    return head + "\n" + table(("true Elo", "passed", "games", "surplus"), rows)
+        rows.append((f"{elo:+g}", f"{share:.1%} ± {reach:.1%}", f"{result.games:,.0f}", f"{result.surplus:,.0f}"))
+    head = f"gate {gate.elo_0:+g} … {gate.elo_1:+g} Elo, alpha {gate.alpha:g}, beta {gate.beta:g}, {gate.blocks_min} "
+    head += f"to {gate.blocks_max} blocks; {players} players, {fleet.in_flight} in flight, losses {fleet.slow:g} x as "
+    head += f"slow as wins, decided in order of {fleet.order}\n"
+    return head + table(("true Elo", "passed", "games", "surplus"), rows)
 
 
-def _simulate_budget(options: argparse.Namespace, gate: Gate, budget: Budget, clock: Clock) -> list[_BudgetResult]:
+def _simulate_budget(options: argparse.Namespace, gate: Gate, budget: Budget, clock: Clock) -> list[dict[str, float]]:
     """Runs of candidate tests with *budget* and without, for every share of equal candidates."""
     results, last = [], clock.tick()
     for null in _parse_numbers("--null", options.null, 0, 1):
@@ -160,7 +128,9 @@ def _simulate_budget(options: argparse.Namespace, gate: Gate, budget: Budget, cl
     return results
 
 
-def _compare(null: float, careful: Sequence[Season], plain: Sequence[Season]) -> _BudgetResult:
+def _compare(null: float, careful: Sequence[Season], plain: Sequence[Season]) -> dict[str, float]:
+    """Runs with one share of equal candidates, with the error budget and *plain*: each test has the gate's alpha."""
+    # The shares of false promotions and the blocks of a test are means; power is that of true promotions, relative.
     count, tests = len(careful), sum(run.tests for run in careful)
     power, plain_power = (
         sum(run.promoted - run.false for run in runs) / max(sum(run.stronger for run in runs), 1)
@@ -168,15 +138,15 @@ def _compare(null: float, careful: Sequence[Season], plain: Sequence[Season]) ->
     )
     false_share, plain_false_share = (sum(run.false_share for run in runs) / count for runs in (careful, plain))
     blocks, plain_blocks = (sum(run.blocks for run in runs) / tests for runs in (careful, plain))
-    relative_power = power / plain_power if plain_power else 0.0
-    return _BudgetResult(null, count, false_share, plain_false_share, relative_power, blocks, plain_blocks)
+    relative = power / plain_power if plain_power else 0.0
+    shares = {"false_share": false_share, "plain_false_share": plain_false_share, "power": relative}
+    return {"null": null, "runs": count, **shares, "blocks": blocks, "plain_blocks": plain_blocks}
 
 
-def _budget_text(results: Sequence[_BudgetResult], options: argparse.Namespace, budget: Budget) -> str:
-    rows = []
-    for run in results:
-        shares = [f"{share:.1%}" for share in (run.false_share, run.plain_false_share, run.power)]
-        rows.append((f"{run.null:.0%}", *shares, f"{run.blocks:,.0f}", f"{run.plain_blocks:,.0f}"))
+def _budget_text(results: Sequence[Mapping[str, float]], options: argparse.Namespace, budget: Budget) -> str:
+    shares = ("{null:.0%}", "{false_share:.1%}", "{plain_false_share:.1%}", "{power:.1%}")
+    cells = (*shares, "{blocks:,.0f}", "{plain_blocks:,.0f}")
+    rows = [[cell.format(**run) for cell in cells] for run in results]
     head = ("equal", "false promotions", "without budget", "true promotions", "blocks a test", "without budget")
     return f"{options.runs} runs of {options.tests:,} tests, budget {budget.share:.0%}\n{table(head, rows)}"
 
@@ -191,14 +161,14 @@ def _prepare(context: Context) -> Output:
         require_range("--in-flight", options.in_flight, 1, 100_000)
         require_range("--slow", options.slow, 0.1, 100)
         fleet = Fleet(in_flight=options.in_flight, slow=options.slow, order=Order(options.order))
-        cells = _simulate(options, gate, fleet, clock)
+        results = _simulate(options, gate, fleet, clock)
+        cells = [{"elo": elo, "rates": result} for elo, result in results.items()]
         value = {"gate": gate, "fleet": fleet, "players": options.players, "cells": cells}
-        return Output(value=value, text=_rates_text(cells, gate, fleet, options.players))
+        return Output(value=value, text=_rates_text(results, gate, fleet, options.players))
     require_range("--tests", options.tests, 1, 1_000_000)
     require_range("--runs", options.runs, 1, 10_000)
     require_range("--open", options.open, 1, 100_000)
-    share = policy.budget.share if options.share is None else options.share
-    budget = changed(policy.budget, share=share)
+    budget = policy.budget if options.share is None else changed(policy.budget, share=options.share)
     runs = _simulate_budget(options, gate, budget, clock)
     value = {"gate": gate, "budget": budget, "players": options.players, "tests": options.tests, "runs": runs}
     return Output(value=value, text=_budget_text(runs, options, budget))

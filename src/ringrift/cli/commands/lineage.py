@@ -24,15 +24,12 @@ def _made(origin: Origin) -> str:
 def _as_text(tree: Lineage, *, full: bool) -> str:
     model = tree.model
     champion = ", champion" if tree.champion else ""
-    lines = [
-        f"model {model.blob}: {model.variant}, generation {model.generation}{champion}",
-        f"  trained {_made(model)}",
-    ]
+    title = f"model {model.blob}: {model.variant}, generation {model.generation}{champion}"
+    lines = [title, f"  trained {_made(model)}"]
     lines += [f"  the same bytes were made {_made(other)}" for other in tree.again]
     lines += [f"  parent {model.model}" if model.model else "  no parent: first of its line"]
-    lines += [*_samples(tree), *(_batches(tree) if full else _groups(tree)), *_parents(tree, full=full)]
-    if tree.behind:
-        lines += _behind(tree, full=full)
+    lines += [*_samples(tree), *(_batches(tree) if full else _groups(tree))]
+    lines += [*_parents(tree, full=full), *_behind(tree, full=full)]
     if tree.missing:
         names = ", ".join(short(blob) for blob in tree.missing[:_PARENTS_LISTED])
         more = f" and {len(tree.missing) - _PARENTS_LISTED} more" if len(tree.missing) > _PARENTS_LISTED else ""
@@ -53,14 +50,12 @@ def _samples(tree: Lineage) -> list[str]:
 
 
 def _groups(tree: Lineage) -> list[str]:
-    if not tree.groups:
-        return []
     rows = []
     for group in tree.groups:
         counts = (group.batches, group.games, timestamp(group.first), timestamp(group.last))
         rows.append((f"  {group.node}", short(group.model), group.version or "—", *counts))
     head = ("  node", "model", "code", "batches", "games", "first", "last")
-    return [table(head, rows, limit=_GROUPS_LISTED, more="  … and {} more groups")]
+    return [table(head, rows, limit=_GROUPS_LISTED, more="  … and {} more groups")] if rows else []
 
 
 def _batches(tree: Lineage) -> list[str]:
@@ -72,17 +67,17 @@ def _batches(tree: Lineage) -> list[str]:
 
 
 def _parents(tree: Lineage, *, full: bool) -> list[str]:
-    if not tree.parents:
-        return []
     limit, rows = None if full else _PARENTS_LISTED, []
     for parent in tree.parents:
         model = parent.blob if full else short(parent.blob)
         rows.append((f"  {parent.generation}", model, short(parent.samples), parent.node, timestamp(parent.time)))
     head = ("  generation", "model", "samples", "node", "time")
-    return [f"parents {len(tree.parents)}", table(head, rows, limit=limit, more="  … and {} more (--full)")]
+    return [f"parents {len(rows)}", table(head, rows, limit=limit, more="  … and {} more (--full)")] if rows else []
 
 
 def _behind(tree: Lineage, *, full: bool) -> list[str]:
+    if not tree.behind:
+        return []
     games, batches = sum(node.games for node in tree.behind), sum(node.blobs for node in tree.behind)
     rows, limit = [(f"  {node.name}", node.blobs, node.games) for node in tree.behind], None if full else _NODES_LISTED
     text = table(("  node", "batches", "games"), rows, limit=limit, more="  … and {} more nodes (--full)")

@@ -11,8 +11,8 @@ from ringrift.evaluation import blocks as results
 from ringrift.evaluation.interval import Interval, in_elo, of_score
 from ringrift.events.base import Event
 from ringrift.events.evaluation import BlocksPlayed
-from ringrift.jobs import STAGE, Match, Purpose
-from ringrift.kernel.errors import InputError, InvalidId, UnknownName
+from ringrift.jobs import STAGE, Match, Purpose, match_jobs
+from ringrift.kernel.errors import InputError, InvalidId, UnknownName, require_range
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.value import changed
 from ringrift.kernel.variant import parse
@@ -40,8 +40,7 @@ class _MatchResult:
     blocks: int
     score: Interval
     elo: Interval
-    error: str = ""
-    """Why not all blocks were played."""
+    error: str = ""  # why not all blocks were played
 
 
 async def _player(view: Reads, name: str, variant: str | None) -> tuple[str, str | None]:
@@ -53,10 +52,9 @@ async def _player(view: Reads, name: str, variant: str | None) -> tuple[str, str
     return match.model, match.variant
 
 
-async def _jobs_of(view: Reads, options: argparse.Namespace, blocks_per_job: int) -> list[Match]:
+async def _jobs_of(view: Reads, options: argparse.Namespace, blocks_per_job: int) -> tuple[Match, ...]:
     """The jobs of the match that *options* describe.  Raises InputError, UnknownName."""
-    if not 1 <= options.blocks <= _BLOCKS_MAX:
-        raise InputError(f"--blocks takes 1 … {_BLOCKS_MAX}, not {options.blocks}")
+    require_range("--blocks", options.blocks, 1, _BLOCKS_MAX)
     model, variant = await _player(view, options.model, options.variant)
     opponent, opponent_variant = await _player(view, options.opponent, options.variant)
     if variant is None:
@@ -67,18 +65,15 @@ async def _jobs_of(view: Reads, options: argparse.Namespace, blocks_per_job: int
     seed = seed_of(Purpose.OPERATOR, variant, model, opponent)
     job = Match(variant=variant, candidate=model, first=0, count=blocks_per_job, seed=seed, priority=STAGE)
     job = changed(job, purpose=Purpose.OPERATOR, champion=champion, baseline=baseline)
-    starts = range(0, options.blocks, blocks_per_job)
-    return [changed(job, first=start, count=min(blocks_per_job, options.blocks - start)) for start in starts]
+    return match_jobs(job, 0, options.blocks, blocks_per_job)
 
 
 def _result_of(jobs: Sequence[Match], events: Sequence[Event], error: str = "") -> _MatchResult:
     first = jobs[0]
-    players = parse(first.variant).players
     blocks = [block for event in events if isinstance(event, BlocksPlayed) for block in results.from_event(event)]
     scores, ranked = results.observations(results.merge((), blocks))
-    scale = 2 if ranked else players
-    score = of_score(scores, scale, _CONFIDENCE)
-    pair = (first.variant, first.candidate, first.opponent)
+    scale = 2 if ranked else parse(first.variant).players
+    score, pair = of_score(scores, scale, _CONFIDENCE), (first.variant, first.candidate, first.opponent)
     return _MatchResult(*pair, len(scores), score, in_elo(score, scale), error)
 
 
@@ -88,7 +83,7 @@ def _as_text(result: _MatchResult) -> str:
         score, elo = result.score, result.elo
         lines.append(f"score {score.value:.3f} ({score.lower:.3f} … {score.upper:.3f})")
         lines.append(f"Elo {elo.value:+.0f} ({elo.lower:+.0f} … {elo.upper:+.0f}, {_CONFIDENCE:.0%})")
-    return "\n".join([*lines, *([result.error] if result.error else [])])
+    return "\n".join(filter(None, [*lines, result.error]))
 
 
 async def _question(context: Context) -> Output:
@@ -98,8 +93,7 @@ async def _question(context: Context) -> Output:
         newest = await tx.last(None, 1)
         await enqueue(tx, jobs, context.envelopes(), context.clock.now())
     followed = await follow(context, jobs, newest[-1].position if newest else 0)
-    later = "; the jobs stay in the queue until a node runs" if followed.pending else ""
-    result = _result_of(jobs, followed.events, followed.error + later)
+    result = _result_of(jobs, followed.events, followed.reason)
     return Output(value=result, text=_as_text(result), code=EXIT_FAILED if result.error else 0)
 
 

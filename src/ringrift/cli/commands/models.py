@@ -1,6 +1,6 @@
 """List, show, verify and import models; nominate one for promotion; roll back to an earlier champion."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,19 +8,19 @@ from ringrift.blobs.folder import Folder
 from ringrift.cli.command import EXIT_FAILED, Command, Context, Output, Parser, by_verb
 from ringrift.cli.commands.promotions import DecisionView, elo_gain, evidence_text, view_decision
 from ringrift.cli.follow_jobs import JobsResult, follow
-from ringrift.cli.formats import duration, short, signed, table, timestamp, verdict_line
+from ringrift.cli.formats import ago, short, signed, table, timestamp, verdict_line
 from ringrift.cluster.roster import NODES, NodeRecord
 from ringrift.events import model
 from ringrift.kernel.errors import InputError, Unreachable
 from ringrift.pipeline import operator
-from ringrift.pipeline.line import DECISIONS, LINES, Line, Stage
+from ringrift.pipeline.inbox import read_model
+from ringrift.pipeline.line import DECISIONS, Line, Stage, require_line
 from ringrift.pipeline.models import MODEL, MODELS, ModelMatch, State, is_imported, resolve
-from ringrift.pipeline.operator import Actor, require_line
+from ringrift.pipeline.operator import Actor
 from ringrift.pipeline.records import evidence_of
 from ringrift.store.ports import Reads
 from ringrift.sync import ledger
 
-MODEL_BYTES_MAX = 512 * 1024 * 1024
 _IMPORTED = "imported"
 _ORIGINS_MAX = 10_000
 
@@ -38,22 +38,12 @@ def _arguments(parser: Parser) -> None:
 @dataclass(frozen=True)
 class _ModelRow:
     variant: str
-    model: str | None
-    """None while it is being trained: it has no weights yet."""
+    model: str | None  # none while it is being trained: it has no weights yet
     generation: int | None
     state: str
     since: float
-    elo: float | None = None
-    """Elo over the champion that it was tested against, by its blocks."""
+    elo: float | None = None  # Elo over the champion that it was tested against, by its blocks
     blocks: int = 0
-
-
-@dataclass(frozen=True)
-class _ModelFile:
-    """Where a copy of a model lies."""
-
-    node: str
-    path: str
 
 
 @dataclass(frozen=True)
@@ -67,7 +57,7 @@ class _ModelView:
     champion: bool
     steps: tuple[tuple[str, float], ...] = ()
     decisions: tuple[DecisionView, ...] = ()
-    files: tuple[_ModelFile, ...] = ()
+    files: tuple[Mapping[str, str], ...] = ()  # node and path of each copy
 
 
 async def _models_of(view: Reads, line: Line) -> list[_ModelRow]:
@@ -96,20 +86,20 @@ async def _view_model(view: Reads, match: ModelMatch) -> _ModelView:
     own = [decision for decision in decisions if match.model in (decision.model, decision.previous)]
     nodes, record = await NODES.get_many(view, sorted(await ledger.holders(view, match.model))), match.record
     paths = {id: str(Folder(Path(node.address)).path(match.model)) for id, node in nodes.items()}
-    files = tuple(_ModelFile(id, path) for id, path in paths.items())
+    files = tuple({"node": id, "path": path} for id, path in paths.items())
     views = tuple([view_decision(item, await evidence_of(view, item), line.players) for item in own])
     generation, steps = (record.generation, record.steps) if record else (None, ())
-    champion = line.champion == match.model
     state = record.state if record else _IMPORTED if match.imported else "trained"
-    return _ModelView(match.variant, match.model, generation, state, champion, steps, views, files)
+    start = (match.variant, match.model, generation, state, line.champion == match.model)
+    return _ModelView(*start, steps, views, files)
 
 
 def _models_text(rows: Sequence[_ModelRow], now: float) -> str:
     cells = []
     for row in rows:
-        generation, since = "—" if row.generation is None else row.generation, f"{duration(now - row.since)} ago"
-        evidence = (signed(row.elo), row.blocks or "—")
-        cells.append((row.variant, generation, row.state, since, short(row.model), *evidence))
+        generation = "—" if row.generation is None else row.generation
+        start = (row.variant, generation, row.state, ago(row.since, now), short(row.model))
+        cells.append((*start, signed(row.elo), row.blocks or "—"))
     head = ("variant", "generation", "state", "since", "model", "Elo", "blocks")
     return table(head, cells, "no models yet")
 
@@ -120,7 +110,7 @@ def _model_text(model: _ModelView) -> str:
     if model.steps:
         lines.append("history  " + ", ".join(f"{state} {timestamp(since)}" for state, since in model.steps))
     lines += [line for decision in model.decisions for line in _decision_text(decision, model.model)]
-    lines += [f"file  {file.node}: {file.path}" for file in model.files] or ["file  no copy is recorded"]
+    lines += [f"file  {file['node']}: {file['path']}" for file in model.files] or ["file  no copy is recorded"]
     return "\n".join(lines)
 
 
@@ -138,10 +128,8 @@ def _decision_text(view: DecisionView, model: str) -> list[str]:
 
 
 async def _list(context: Context) -> Output:
-    variant = context.options.variant
     async with context.store.read() as view:
-        lines = await LINES.all(view) if variant is None else [await require_line(view, variant)]
-        rows = [row for line in lines for row in await _models_of(view, line)]
+        rows = [row for line in await context.lines(view) for row in await _models_of(view, line)]
     return Output(value=rows, text=_models_text(rows, context.clock.now()))
 
 
@@ -173,18 +161,16 @@ async def _promote(context: Context) -> Output:
     if step is None:
         text = f"{match.variant}: {verdict_line(verdict, context.clock.now(), 'refused')}"
         return Output(value=value, text=text, code=EXIT_FAILED)
-    text = (
-        f"{short(match.model)} is now a candidate of {match.variant}: it is copied and verified, then the gate decides "
-        f"by a match against champion {short(step.line.champion)} (progress: ringrift why {match.variant})"
-    )
+    text = f"{short(match.model)} is now a candidate of {match.variant}: it is copied and verified, then the gate "
+    text += f"decides by a match against champion {short(step.line.champion)} (progress: ringrift why {match.variant})"
     return Output(value=value, text=text)
 
 
 async def _verify(context: Context) -> Output:
     async with context.store.begin() as tx:
         match = await resolve(tx, context.options.name, context.options.variant)
-        pending = await operator.verify_model(tx, match, actor=_actor(context))
-    result, title = await follow(context, [pending.job], pending.after), f"{short(match.model)} of {match.variant}"
+        job, after = await operator.verify_model(tx, match, actor=_actor(context))
+    result, title = await follow(context, [job], after), f"{short(match.model)} of {match.variant}"
     if not result.events:
         return _not_done(title, result, match.model)
     [event] = result.events
@@ -206,8 +192,8 @@ async def _import(context: Context) -> Output:
         if existing is not None:
             return _imported(context, existing, file, again=True)
         await tx.put([ledger.holding(file, node.id)])
-        pending = await operator.import_model(tx, options.variant, file, actor=_actor(context))
-    result = await follow(context, [pending.job], pending.after)
+        job, after = await operator.import_model(tx, options.variant, file, actor=_actor(context))
+    result = await follow(context, [job], after)
     if not result.events:
         return _not_done(options.name, result, None)
     [event] = result.events
@@ -217,27 +203,13 @@ async def _import(context: Context) -> Output:
 
 def _imported(context: Context, blob: str, file: str, *, again: bool) -> Output:
     state = "was imported before" if again else "is imported and sound"
-    text = (
-        f"{context.options.name} {state}: it is model {blob} of {context.options.variant}\n"
-        f"only a match can make it champion:  ringrift models promote {short(blob)}"
-    )
+    text = f"{context.options.name} {state}: it is model {blob} of {context.options.variant}\n"
+    text += f"only a match can make it champion:  ringrift models promote {short(blob)}"
     return Output(value={"model": blob, "file": file, "again": again}, text=text)
 
 
 def _actor(context: Context) -> Actor:
     return Actor(envelopes=context.envelopes(), now=context.clock.now())
-
-
-def read_model(path: Path) -> bytes:
-    """The content of the file *path*.  Raises InputError unless it is a file of a size that a model can have."""
-    try:
-        if not path.is_file():
-            raise InputError(f"file not found: {path}")
-        if not 0 < path.stat().st_size <= MODEL_BYTES_MAX:
-            raise InputError(f"{path} has {path.stat().st_size} bytes; a model has 1 … {MODEL_BYTES_MAX}")
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _local_node(nodes: Sequence[NodeRecord], own: str) -> NodeRecord:
@@ -249,9 +221,8 @@ def _local_node(nodes: Sequence[NodeRecord], own: str) -> NodeRecord:
 
 
 def _not_done(title: str, result: JobsResult, blob: str | None) -> Output:
-    later = "; the job stays in the queue until a node runs" if result.pending else ""
     value = {"model": blob, "error": result.error, "pending": result.pending}
-    return Output(value=value, text=f"{title}: {result.error}{later}", code=EXIT_FAILED)
+    return Output(value=value, text=f"{title}: {result.reason}", code=EXIT_FAILED)
 
 
 def _prepare(context: Context) -> None:

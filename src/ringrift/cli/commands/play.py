@@ -7,13 +7,13 @@ from random import SystemRandom
 
 from ringrift.blobs.folder import FolderBlobs
 from ringrift.cli.command import Command, Context, Output, Parser, open_existing
-from ringrift.cli.commands.models import MODEL_BYTES_MAX
 from ringrift.cli.formats import short
 from ringrift.cluster.roster import NODES
 from ringrift.kernel import variant as variants
 from ringrift.kernel.errors import InputError, NoChampion, RingriftError, SettingsError, TransferError, require_range
 from ringrift.kernel.ids import check_blob
 from ringrift.kernel.settings import Settings, WorkSettings
+from ringrift.pipeline.inbox import read_model
 from ringrift.pipeline.line import LINES
 from ringrift.workload.api import HasRequirements, HasTerminal, TerminalGame, Workload, missing_requirements
 from ringrift.workload.registry import Registry
@@ -68,9 +68,7 @@ def _opponent(context: Context, workload: Workload) -> tuple[str, bytes | None]:
         blob, content = asyncio.run(_champion(settings, context.options.variant, workload.name))
         return f"champion {short(blob)}", content
     if Path(name).is_file():
-        if Path(name).stat().st_size > MODEL_BYTES_MAX:
-            raise SettingsError("--model", name, f"is larger than {MODEL_BYTES_MAX} bytes")
-        return name, Path(name).read_bytes()
+        return name, read_model(Path(name))
     return name, asyncio.run(_blob(settings, check_blob(name))) if len(name) == 64 else None
 
 

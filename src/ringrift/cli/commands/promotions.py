@@ -10,8 +10,7 @@ from ringrift.evaluation.gate import elo
 from ringrift.events.evaluation import Block
 from ringrift.kernel.errors import InputError
 from ringrift.pipeline import challenge, exclusion
-from ringrift.pipeline.line import DECISIONS, LINES, Challenge, Decision, Line
-from ringrift.pipeline.operator import require_line
+from ringrift.pipeline.line import DECISIONS, Challenge, Decision, Line
 from ringrift.pipeline.records import evidence_of
 from ringrift.store.ports import Reads
 
@@ -30,8 +29,7 @@ class DecisionView:
 
     decision: Decision
     elo: float | None = None
-    played: Mapping[str, int] = field(default_factory=dict)
-    """Node → blocks of it that the decision rests on."""
+    played: Mapping[str, int] = field(default_factory=dict)  # node → blocks of it that the decision rests on
 
 
 @dataclass(frozen=True)
@@ -40,10 +38,13 @@ class _Recount:
 
     node: str
     outcome: str
-    blocks: int
-    """Remaining blocks that the gate looks at."""
-    excluded: int
-    """Blocks that the node played."""
+    blocks: int  # remaining blocks that the gate looks at
+    excluded: int  # blocks that the node played
+
+    def __str__(self) -> str:
+        if not self.excluded:
+            return "same: it played none of the blocks"
+        return f"{self.outcome} with {self.blocks} blocks, {self.excluded} fewer"
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,9 @@ def view_decision(decision: Decision, blocks: Sequence[Block], players: int) -> 
 
 def _parse_node(text: str | None) -> str | None:
     """The node that ``node=NAME`` names.  Raises InputError for anything else."""
-    if text is None:
-        return None
-    field, equals, node = text.partition("=")
-    if field != "node" or not equals or not node:
+    if text is not None and not (text.startswith("node=") and text != "node="):
         raise InputError(f"--without takes node=NAME, not {text!r:.80}")
-    return node
+    return None if text is None else text.removeprefix("node=")
 
 
 def _recount(decision: Decision, blocks: Sequence[Block], node: str, players: int) -> _Recount | None:
@@ -123,7 +121,7 @@ def _as_text(promotions: Sequence[_Promotion], node: str | None) -> str:
         lines.append(f"{timestamp(decision.time)}  {decision.variant}  {_outcome(decision)}{champion}")
         lines += [f"  {decision.reason}", *(f"  {text}" for text in evidence_text(promotion.view))]
         if promotion.recount is not None:
-            lines.append(f"  without {node}: {_recount_text(promotion.recount)}")
+            lines.append(f"  without {node}: {promotion.recount}")
     if node is not None:
         lines += ["", _summary(promotions, node)]
     return "\n".join(lines)
@@ -141,10 +139,8 @@ def evidence_text(view: DecisionView) -> list[str]:
     evidence, gate = view.decision.evidence, view.decision.gate
     if evidence is None:
         return []
-    lines = [
-        f"{evidence.blocks} blocks, score {evidence.score:.3f} ({signed(view.elo)} Elo), "
-        f"LLR {evidence.llr:.2f} of {evidence.lower:.2f} … {evidence.upper:.2f}, alpha {evidence.alpha:.3g}"
-    ]
+    ratio = f"LLR {evidence.llr:.2f} of {evidence.lower:.2f} … {evidence.upper:.2f}, alpha {evidence.alpha:.3g}"
+    lines = [f"{evidence.blocks} blocks, score {evidence.score:.3f} ({signed(view.elo)} Elo), {ratio}"]
     if gate is not None:
         lines.append(f"gate: {gate.elo_0:g} against {gate.elo_1:g} Elo, {gate.blocks_min} to {gate.blocks_max} blocks")
     if view.played:
@@ -152,19 +148,12 @@ def evidence_text(view: DecisionView) -> list[str]:
     return lines
 
 
-def _recount_text(again: _Recount) -> str:
-    if not again.excluded:
-        return "same: it played none of the blocks"
-    return f"{again.outcome} with {again.blocks} blocks, {again.excluded} fewer"
-
-
 def _summary(promotions: Sequence[_Promotion], node: str) -> str:
     """The decisions that would differ, and the champions that rest on them."""
     touched = [(item, item.recount) for item in promotions if item.recount is not None and item.recount.excluded]
     others = [(item, again) for item, again in touched if not item.stands]
-    rows = []
-    for view, again in [(item.view, again) for item, again in others if item.champion]:
-        rows.append((view.decision.variant, short(view.decision.model), signed(view.elo), _recount_text(again)))
+    champions = [(item.view, item.view.decision, again) for item, again in others if item.champion]
+    rows = [(new.variant, short(new.model), signed(view.elo), again) for view, new, again in champions]
     lines = [f"without {node}: {len(touched)} decisions rest on its blocks, {len(others)} would not stand"]
     if rows:
         lines += ["current champions that rest on them:", table(("variant", "model", "Elo", "without"), rows)]
@@ -175,9 +164,9 @@ def _summary(promotions: Sequence[_Promotion], node: str) -> str:
 
 async def _question(context: Context) -> Output:
     """Raises UnknownName for a variant without a line."""
-    node, variant = _parse_node(context.options.without), context.options.variant
+    node = _parse_node(context.options.without)
     async with context.store.read() as view:
-        lines = await LINES.all(view) if variant is None else [await require_line(view, variant)]
+        lines = await context.lines(view)
         promotions = [promotion for line in lines for promotion in await _promotions_of(view, line, node)]
     return Output(value=promotions, text=_as_text(promotions, node))
 

@@ -2,11 +2,10 @@
 
 from ringrift.cli.command import EXIT_FAILED, Command, Context, Output, Parser
 from ringrift.cli.formats import verdict_line
-from ringrift.events.base import Envelope
 from ringrift.events.pipeline import Requested
 from ringrift.kernel.errors import UnknownName
 from ringrift.kernel.verdict import Verdict
-from ringrift.pipeline.operator import require_line
+from ringrift.pipeline.line import require_line
 from ringrift.pipeline.requests import ANSWER_SECONDS_MAX, STAGES, wait_for_answer
 
 
@@ -21,30 +20,23 @@ def _prepare(context: Context) -> None:
         raise UnknownName("stage", context.options.stage, STAGES)
 
 
-async def _publish(context: Context, request: Requested) -> Envelope:
-    """Publish *request*.  Raises UnknownName for a variant without a line."""
-    async with context.store.begin() as tx:
-        await require_line(tx, request.variant)
-        [envelope] = await tx.append([context.envelopes().make(request, source="cli")])
-    return envelope
-
-
 def _as_text(verdict: Verdict | None, request: Requested, now: float) -> str:
     if verdict is not None:
         return f"{request.variant}: {verdict_line(verdict, now, 'refused')}"
-    return (
-        f"requested {request.stage} of {request.variant}; no coordinator has answered within {ANSWER_SECONDS_MAX:g} s. "
-        f'The request is stored: start a coordinator with "ringrift run", then see  ringrift why {request.variant}'
-    )
+    remedy = f'start a coordinator with "ringrift run", then see  ringrift why {request.variant}'
+    late = f"no coordinator has answered within {ANSWER_SECONDS_MAX:g} s. The request is stored: {remedy}"
+    return f"requested {request.stage} of {request.variant}; {late}"
 
 
 async def _question(context: Context) -> Output:
-    """Exit code 1 unless the gate is open."""
+    """Exit code 1 unless the gate is open.  Raises UnknownName for a variant without a line."""
     options = context.options
     request = Requested(variant=options.variant, stage=options.stage, reason=options.reason)
-    envelope = await _publish(context, request)
+    async with context.store.begin() as tx:
+        await require_line(tx, request.variant)
+        envelope = await context.publish(tx, request)
     answer = await wait_for_answer(context.store, envelope.id, request.variant, context.clock)
-    verdict = None if answer is None else answer.verdict
+    verdict = None if answer is None else answer[0]
     code = 0 if verdict is not None and verdict.allowed else EXIT_FAILED
     text = _as_text(verdict, request, context.clock.now())
     return Output(value={"request": request, "verdict": verdict}, text=text, code=code)

@@ -10,6 +10,7 @@ from random import Random, SystemRandom
 from typing import Any, TypeVar
 
 from ringrift import jobs
+from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cli import html_report, report
 from ringrift.cli.command import Command, Context, Output, Parser, parse_overrides
 from ringrift.cli.live import Live
@@ -38,8 +39,7 @@ _EXIT_NOT_PROVEN = 3
 _PROOF_POLL_SECONDS = 0.5
 _EVENTS_MAX = 10_000
 _PROOFS = JobFilter(purpose=Purpose.PROOF)
-_ENQUEUING = ("fill", "pipeline", "trust")
-"""Daemons that enqueue jobs.  They read the log, so the next run goes on where they stopped."""
+_ENQUEUING = ("fill", "pipeline", "trust")  # enqueue jobs; they read the log, so the next run goes on where they stop
 
 T = TypeVar("T")
 
@@ -57,27 +57,10 @@ def _arguments(parser: Parser) -> None:
     add("--report", metavar="FILE", help="JSON report, with an HTML page beside it (default: in RINGRIFT_HOME)")
 
 
-async def _cancel_proof(store: Store) -> None:
+async def _cancel_proof(store: Store, envelopes: EnvelopeFactory) -> None:
     """Cancel matches of a proof that was cut short: their model may not be champion any more."""
     async with store.begin() as tx:
-        await cancel(tx, _PROOFS)
-
-
-async def _stop_new_work(cluster: Cluster) -> None:
-    """Enqueue no more jobs: running jobs come to their end, and no line moves until the next run."""
-    for node in cluster.nodes:
-        if node.record.profile in COORDINATES:
-            for name in _ENQUEUING:
-                await node.supervisor.stop(name)
-
-
-async def _claims_of(store: Store, plan: Plan) -> tuple[Claim, ...]:
-    claims, policy, baselines = list[Claim](), plan.settings.policy, plan.chosen.preset().baselines
-    async with store.read() as view:
-        for variant in policy.variants:
-            line, decisions = await LINES.get(view, variant), await DECISIONS.all(view, "variant", variant)
-            claims += proof.claims(variant, line, decisions, policy, baselines.get(variant, ()))
-    return tuple(claims)
+        await cancel(tx, _PROOFS, envelopes)
 
 
 def _explained(finding: Finding, dead: Sequence[JobRow]) -> Finding:
@@ -118,12 +101,10 @@ class _Run:
 
     async def run(self) -> tuple[Finding, ...]:
         """Open the lines and run until time is up and the proof is played; the findings.  Raises Unreachable."""
-        plan, cluster = self._plan, self._cluster
-        start = cluster.store.position
+        plan, cluster, start = self._plan, self._cluster, self._cluster.store.position
         opened = [Opened(variant=name, workload=plan.chosen.name) for name in plan.settings.policy.variants]
         await cluster.nodes[0].router.publish_many(opened, source="run")
-        following = self._live.follow(cluster, start, plan.times.loop_seconds)
-        self._view = asyncio.get_running_loop().create_task(following)
+        self._view = asyncio.create_task(self._live.follow(cluster, start, plan.loop_seconds))
         try:
             await self._until(self._loop())
             return () if self.stop.done() else await self._prove() or ()
@@ -133,7 +114,7 @@ class _Run:
 
     async def _until(self, end: Coroutine[Any, Any, T]) -> T | None:
         """The result of *end*; None after a signal.  Raises Unreachable and whatever breaks a node or the view."""
-        ending = asyncio.get_running_loop().create_task(end)
+        ending = asyncio.create_task(end)
         broken = [node.supervisor.broken for node in self._cluster.nodes]
         try:
             ends: list[asyncio.Future[Any]] = [self.stop, ending, self._view, *broken]
@@ -148,16 +129,23 @@ class _Run:
 
     async def _prove(self) -> tuple[Finding, ...] | None:
         """The findings of a timed run; None if it has no time limit, or if it was stopped meanwhile."""
-        plan, store = self._plan, self._cluster.store
-        if plan.times.all_seconds is None:
+        plan, policy, nodes = self._plan, self._plan.settings.policy, self._cluster.nodes
+        if plan.all_seconds is None:
             return None
-        await _stop_new_work(self._cluster)
-        claims = await _claims_of(store, plan)
+        # Running jobs come to their end, and no line moves until the next run.
+        for node in nodes:
+            for name in _ENQUEUING if node.record.profile in COORDINATES else ():
+                await node.supervisor.stop(name)
+        claims, baselines = list[Claim](), plan.chosen.preset().baselines
+        async with self._cluster.store.read() as view:
+            for variant in policy.variants:
+                line, decisions = await LINES.get(view, variant), await DECISIONS.all(view, "variant", variant)
+                claims += proof.claims(variant, line, decisions, policy, baselines.get(variant, ()))
         self._live.prove(claims)
         try:
-            return await self._until(self._play_proof(claims, self.began + plan.times.all_seconds))
+            return await self._until(self._play_proof(claims, self.began + plan.all_seconds))
         finally:
-            await _cancel_proof(store)
+            await _cancel_proof(self._cluster.store, nodes[0].envelopes)
 
     async def _play_proof(self, claims: Sequence[Claim], until: float) -> tuple[Finding, ...]:
         """Play the matches for *claims* and judge them, at the latest at tick *until* by what was played by then."""
@@ -176,11 +164,10 @@ class _Run:
 
     async def _loop(self) -> None:
         """Wait until time is up or every line has its promotions; a line at rest is woken by its event first."""
-        policy, seconds = self._plan.settings.policy, self._plan.times.loop_seconds
+        policy, seconds = self._plan.settings.policy, self._plan.loop_seconds
         goal, limit = policy.iterations_max, _FOREVER_SECONDS if seconds is None else seconds
         if goal is None:
-            await asyncio.sleep(limit)
-            return
+            return await asyncio.sleep(limit)
 
         async def everyone_rests(view: Reads) -> bool | None:
             lines = await LINES.all(view)
@@ -195,7 +182,7 @@ async def _run(plan: Plan, live: Live, clock: Clock) -> tuple[int, Report]:
     rng, begun = Random(SystemRandom().getrandbits(64)), clock.now()
     seed, spent = plan.settings.policy.seed, plan.spent_seconds
     async with Cluster.open(plan.settings, plan.nodes, clock, rng) as cluster:
-        await _cancel_proof(cluster.store)
+        await _cancel_proof(cluster.store, cluster.nodes[0].envelopes)
         if plan.has_session:
             await save_session(cluster.store, RunSession(seed=seed, spent_seconds=spent))
         current = _Run(plan, live, clock, cluster)
@@ -221,10 +208,9 @@ def _prepare(context: Context) -> Output:
         raise SettingsError("--report", options.report, "its folder does not exist")
     log = start_logs(home, settings.sweep, debug=plan.effective.debug, trace=settings.trace.debug)
     live = Live(sys.stdout, settings.policy, clock, table=sys.stdout.isatty() and not options.plain)
-    if plan.chosen.note:
-        live.line(plan.chosen.note)
-    seconds = plan.times.loop_seconds
-    limit = "" if seconds is None else f", {seconds / 60:.1f} minutes, then the proof"
+    for note in filter(None, (plan.chosen.note, *plan.effective.warnings)):
+        live.line(note)
+    limit = "" if plan.loop_seconds is None else f", {plan.loop_seconds / 60:.1f} minutes, then the proof"
     live.line(f"{len(plan.nodes)} nodes, workload {settings.work.workload}, store {settings.store.path}, log {log}")
     live.line(f"seed {settings.policy.seed}, variants {', '.join(settings.policy.variants)}{limit}")
     code, result = asyncio.run(_run(plan, live, clock))

@@ -3,19 +3,27 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ringrift.cli.brakes import brake_lines
 from ringrift.cli.command import Command, Context, Output, Parser
-from ringrift.cli.formats import duration, short, timestamp, verdict_line
+from ringrift.cli.formats import ago, short, since, verdict_line, verdict_reason
+from ringrift.cli.presence import disabled_lines
+from ringrift.cluster.roster import NODES
+from ringrift.jobs import Train
 from ringrift.kernel import variant as variants
 from ringrift.kernel.verdict import Verdict
+from ringrift.pipeline.healer import EVERYWHERE
 from ringrift.pipeline.line import LINES, Line, Stage
-from ringrift.store.ports import JobRow, RoleRow
-from ringrift.work.admission import VERDICTS
-from ringrift.work.program_roles import ROLE_PREFIX
+from ringrift.store.ports import TASK_PREFIX, JobRow, Reads, RoleRow
+from ringrift.store.roles import ROLE_PREFIX
+from ringrift.work.claims import slot_rule
+from ringrift.work.limits import VERDICTS
+from ringrift.work.run_states import RunState, load_run_states
+from ringrift.work.tasks import TRAINING_SLOT, running_tasks
 from ringrift.workload.registry import Registry
 
 _JOBS_MAX = 50
 _JOBS_LISTED, _DEAD_LISTED = 10, 3
-_SIGNAL_PREFIX = "feedback "
+_SIGNAL_PREFIX, _CLAIM_PREFIX = "feedback ", "claim."
 
 
 def _arguments(parser: Parser) -> None:
@@ -26,19 +34,23 @@ def _arguments(parser: Parser) -> None:
 class _Explanation:
     """Everything that decides what a line does next."""
 
+    run_states: Sequence[RunState]
     line: Line | None
     waits_on: Verdict | None
     verdicts: list[Verdict]
+    trainers: Sequence[str]  # the jobs and tasks that hold the training slot of the variant
     jobs: Sequence[JobRow]
     dead: Sequence[JobRow]
     roles: Sequence[RoleRow]
+    off: Sequence[str]  # daemons that settings forbid to start, in words
 
 
 def _as_text(explanation: _Explanation, variant: str, now: float) -> str:
     line, roles = explanation.line, [role.role for role in explanation.roles if not role.holder]
     vacant = [role for role in roles if not role.startswith(ROLE_PREFIX)]
+    brakes = brake_lines(explanation.run_states, now)
     if line is None:
-        return f"{variant} has no line yet.\n  open one:      ringrift run --variants {variant}"
+        return "\n".join([*brakes, f"{variant} has no line yet.\n  open one:      ringrift run --variants {variant}"])
     jobs = [_job(job, now) for job in explanation.jobs[:_JOBS_LISTED]]
     if len(explanation.jobs) > _JOBS_LISTED:
         jobs.append(f"… and {len(explanation.jobs) - _JOBS_LISTED} more")
@@ -47,39 +59,62 @@ def _as_text(explanation: _Explanation, variant: str, now: float) -> str:
         cause = f"{variant} is waiting: no coordinator is running."
     else:
         rows = [("jobs", job) for job in jobs or ["none"]]
-        cause = f"{variant} is {line.stage}" + _gate(explanation.waits_on, now)
+        cause = f"{variant} is {line.stage}."
+        if verdict := explanation.waits_on:
+            state = "goes on" if verdict.allowed else "waits"
+            cause = f"{variant} is {line.stage} and {state}: {verdict_reason(verdict, now)}"
     champion = "no champion yet"
     if line.champion is not None:
         champion = f"champion {short(line.champion)} of generation {line.generation}, {line.iteration} promotions"
-    rows.append(("line", f"{line.stage} since {timestamp(line.since)} ({duration(now - line.since)} ago), {champion}"))
+    rows[:0] = [("not started", text) for text in _refusals(explanation, variant, now)]
+    rows.append(("line", f"{line.stage} {since(line.since, now)}, {champion}"))
+    if vacant and explanation.waits_on:
+        rows.append(("gate", verdict_line(explanation.waits_on, now)))
     if vacant:
-        rows += [("gate", verdict_line(verdict, now)) for verdict in (explanation.waits_on,) if verdict is not None]
         rows.append(("vacant roles", ", ".join(vacant)))
     # The gates of stages that lie behind say nothing about now.
     others = [verdict for verdict in explanation.verdicts if verdict.gate not in set(Stage)]
-    signals = [verdict for verdict in others if verdict.gate.startswith(_SIGNAL_PREFIX)]
-    rows += [("other gates", verdict_line(verdict, now)) for verdict in others if verdict not in signals]
-    for verdict in signals:
-        state = f"{verdict.gate.removeprefix(_SIGNAL_PREFIX)} is {'on' if verdict.allowed else 'off'}"
-        numbers = f"(now {verdict.value:.4g}, limit {verdict.limit:.4g})"
-        rows.append(("signals", f"{state}: {verdict.rule} {numbers}"))
-    for job in explanation.dead[-_DEAD_LISTED:]:
-        rows.append(("given up", f"{job.key[:60]}: {job.error} (after {job.attempts} attempts)"))
-    return "\n".join([cause, *(f"  {name + ':':<14} {text}" for name, text in rows)])
+    gates = [verdict for verdict in others if not verdict.gate.startswith((_CLAIM_PREFIX, _SIGNAL_PREFIX))]
+    rows += [("other gates", verdict_line(verdict, now)) for verdict in gates]
+    for verdict in others:
+        if verdict.gate.startswith(_SIGNAL_PREFIX):
+            state = f"{verdict.gate.removeprefix(_SIGNAL_PREFIX)} is {'on' if verdict.allowed else 'off'}"
+            numbers = f"(now {verdict.value:.4g}, limit {verdict.limit:.4g})"
+            rows.append(("signals", f"{state}: {verdict.rule} {numbers}"))
+    dead = explanation.dead[-_DEAD_LISTED:]
+    rows += [("given up", f"{job.key[:60]}: {job.error} (after {job.attempts} attempts)") for job in dead]
+    return "\n".join([*brakes, *explanation.off, cause, *(f"  {name + ':':<14} {text}" for name, text in rows)])
 
 
-def _gate(verdict: Verdict | None, now: float) -> str:
-    if verdict is None:
-        return "."
-    state = "goes on" if verdict.allowed else "waits"
-    since = f"since {timestamp(verdict.since)} ({duration(now - verdict.since)} ago)"
-    return f" and {state}: {verdict.rule}: {verdict.value:.4g} of {verdict.limit:.4g}, {since}"
+def _refusals(explanation: _Explanation, variant: str, now: float) -> list[str]:
+    """Why queued jobs are not started, by kind: each reason once, for however many nodes."""
+    first: dict[tuple[str, str], Verdict] = {}
+    for verdict in sorted(explanation.verdicts, key=lambda verdict: verdict.since):
+        if verdict.gate.startswith(_CLAIM_PREFIX):
+            first.setdefault((verdict.gate.removeprefix(_CLAIM_PREFIX), verdict.rule), verdict)
+    texts = []
+    for (kind, rule), verdict in first.items():
+        is_slot = kind == Train.kind() and rule == slot_rule(variant) and explanation.trainers
+        reason = f"{rule}: {verdict.value:.4g} of {verdict.limit:.4g}" if verdict.limit > 1 else rule
+        if is_slot:
+            reason = f"{rule} is held by {', '.join(explanation.trainers)}"
+        texts.append(f"{kind} {variant} waits: {reason}, {since(verdict.since, now)}")
+    return texts
+
+
+async def _trainers(view: Reads, variant: str) -> list[str]:
+    """The holders of the training slot of *variant*."""
+    tasks = [task for task in await running_tasks(view) if task.variant == variant]
+    tasks = [task for task in tasks if TASK_PREFIX + task.type in TRAINING_SLOT]
+    jobs = [row for row in await view.jobs(("claimed",), _JOBS_MAX, variant=variant) if row.kind == Train.kind()]
+    holders = [f"task {task.id} on node {task.node}" for task in tasks]
+    return [*holders, *(f"job {row.id} on node {row.holder}" for row in jobs)]
 
 
 def _job(job: JobRow, now: float) -> str:
     state = f"{job.state} by {job.holder}, {job.progress:.0%} done" if job.holder else job.state
     pause = f", paused for {job.pause:g} s after: {job.error}" if job.pause else ""
-    return f"{job.kind} ({state}, attempt {job.attempts or 1}{pause}), enqueued {duration(now - job.time)} ago"
+    return f"{job.kind} ({state}, attempt {job.attempts or 1}{pause}), enqueued {ago(job.time, now)}"
 
 
 def _prepare(context: Context) -> None:
@@ -92,12 +127,15 @@ def _prepare(context: Context) -> None:
 async def _question(context: Context) -> Output:
     variant = context.options.variant
     async with context.store.read() as view:
+        run_states = (await load_run_states(view)).in_force(context.clock.now())
         line = await LINES.get(view, variant)
-        verdicts = await VERDICTS.all(view, "variant", variant)
+        verdicts = await VERDICTS.all(view, "variant", variant, EVERYWHERE)
         jobs = await view.jobs(("ready", "claimed"), _JOBS_MAX, variant=variant)
         dead, roles = await view.jobs(("dead",), _JOBS_MAX, variant=variant), await view.roles()
+        trainers = await _trainers(view, variant)
+        off = disabled_lines(await NODES.all(view))
     waits_on = next((verdict for verdict in verdicts if line and verdict.gate == line.stage), None)
-    explanation = _Explanation(line, waits_on, verdicts, jobs, dead, roles)
+    explanation = _Explanation(run_states, line, waits_on, verdicts, trainers, jobs, dead, roles, off)
     return Output(value=explanation, text=_as_text(explanation, variant, context.clock.now()))
 
 

@@ -48,6 +48,7 @@ def connect(path: str | Path, *, read_only: bool = False, vfs: str | None = None
         _configure(db, read_only=read_only, exclusive=vfs is not None)
         if not read_only:
             _migrate(db, str(path))
+            db.set_busy_timeout(0)  # a writer that has to wait does so off the loop
     except BaseException:
         db.close()
         raise
@@ -95,15 +96,11 @@ def _configure(db: apsw.Connection, *, read_only: bool, exclusive: bool) -> None
     db.execute("PRAGMA synchronous = FULL")
     db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     # Savepoints keep what they may have to undo; in a file that costs as much as the work itself.
-    db.execute("PRAGMA temp_store = MEMORY")
-    db.execute("PRAGMA trusted_schema = OFF")
-    db.execute("PRAGMA foreign_keys = ON")
-    db.set_busy_timeout(5000 if read_only else 0)
+    db.execute("PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON")
 
 
 def _migrate(db: apsw.Connection, path: str) -> None:
     """Bring the schema to the newest version, each step all or nothing.  Raises SchemaTooNew, SchemaTooOld."""
-    db.set_busy_timeout(5000)
     version: int = query_value(db, "PRAGMA user_version")
     _require_supported(version, path)
     for number, script in _MIGRATIONS:
@@ -119,7 +116,6 @@ def _migrate(db: apsw.Connection, path: str) -> None:
             db.execute("ROLLBACK")
             raise
         db.execute("COMMIT")
-    db.set_busy_timeout(0)
 
 
 def translate(bad: apsw.Error, path: str | Path) -> StoreError | NoRoom:

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import copy_context
-from types import TracebackType
 from typing import Any
 
 import apsw
@@ -43,7 +42,7 @@ class SqliteStore:
         self._idle: list[apsw.Connection] = []
         self._reading = asyncio.Semaphore(_READERS_MAX)
         self._turns: deque[asyncio.Future[None]] = deque()
-        self._busy = self._open = False
+        self._busy = self._open = self._closing = self._woken = False
         self._granted: asyncio.Future[None] | None = None
         self._context = copy_context()
         self._holder: asyncio.Task[Any] | None = None
@@ -53,12 +52,10 @@ class SqliteStore:
         self._group: list[asyncio.Future[None]] = []
         self._finished = asyncio.Event()
         self._broken: Exception | None = None
-        self._closing = False
         self._changes = self._db.total_changes()
         self._position = reads.head(self._db)
         self._waiters: dict[asyncio.Future[None], int | None] = {}
         self._wake: Wake | None = None
-        self._woken = False
         self._refresh_task: asyncio.Task[None] | None = None
 
     def make_tx(self, db: apsw.Connection) -> SqliteTx:
@@ -138,8 +135,6 @@ class SqliteStore:
             if not waiter.done() and (after is None or after < self._position):
                 waiter.set_result(None)
 
-    # -- turns ---------------------------------------------------------------------------------------------------------
-
     async def take_turn(self, *, committing: bool = False) -> None:
         """Wait until no body and no COMMIT is running.  Raises Backpressure, but never for the committer."""
         while self._busy:
@@ -192,8 +187,6 @@ class SqliteStore:
 
         # In the store's own context: the task that waits first may have ended before the timer fires.
         self._watchdog = asyncio.get_running_loop().call_later(limit, check, context=self._context)
-
-    # -- bodies --------------------------------------------------------------------------------------------------------
 
     async def enter(self) -> SqliteTx:
         """Begin a body: the first of a group opens the transaction that all of them share."""
@@ -261,8 +254,6 @@ class SqliteStore:
             for done in group:
                 if not done.done():
                     done.set_exception(error)
-
-    # -- commits -------------------------------------------------------------------------------------------------------
 
     async def commit_forever(self) -> None:
         """Commit group by group until closed or broken.  Never cancelled: a COMMIT has no middle."""
@@ -337,9 +328,7 @@ class _Body:
     async def __aenter__(self) -> SqliteTx:
         return await self._store.enter()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         done = self._store.leave(error)
         if done is not None:
             await done

@@ -12,7 +12,6 @@ from ringrift.kernel.errors import NotLeader, UnsafeFilesystem
 # Names as /proc/mounts has them.  SQLite's locks do not work, or not always, across these.
 _NETWORK_FILESYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "lustre", "gpfs", "glusterfs"}
 _NETWORK_FILESYSTEMS |= {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "beegfs", "davfs"}
-
 _HOLDER_BYTES_MAX = 200
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
@@ -52,31 +51,10 @@ def only_one(lock: Path, holder: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise NotLeader("coordinator", _holder(descriptor)) from error
+            name = os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode(errors="replace").strip()
+            raise NotLeader("coordinator", name or "another process") from error
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{holder} (process {os.getpid()})\n".encode(), 0)
         yield
     finally:
         os.close(descriptor)
-
-
-def is_locked(lock: Path) -> bool:
-    """Whether a process holds *lock*.  Creates nothing.
-
-    A free lock is shared for a moment, in which a process that wants it would be refused.
-    """
-    try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def _holder(descriptor: int) -> str:
-    return os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "another process"

@@ -127,6 +127,13 @@ SELECT priority, number FROM jobs
 WHERE state = 'ready' AND pause = 0 AND kind = ?1 AND node IS ?2
 ORDER BY priority DESC, number LIMIT ?3;
 
+-- name: ready_except
+-- The same with the variant of each, without a JSON list of variants.
+SELECT priority, number, variant FROM jobs
+WHERE state = 'ready' AND pause = 0 AND kind = ?1 AND node IS ?2
+    AND variant NOT IN (SELECT value FROM json_each(?4))
+ORDER BY priority DESC, number LIMIT ?3;
+
 -- name: claim
 -- Lease one job.
 UPDATE jobs SET state = 'claimed', holder = ?2, seconds = ?3, fence = fence + 1, renewals = 0, progress = 0,
@@ -134,9 +141,16 @@ UPDATE jobs SET state = 'claimed', holder = ?2, seconds = ?3, fence = fence + 1,
 WHERE number = ?1
 RETURNING id, kind, variant, key, body, holder, fence, renewals, seconds, attempts, outputs, context;
 
+-- name: claim_all
+-- Lease the jobs of a JSON list of numbers: one statement for all.
+UPDATE jobs SET state = 'claimed', holder = ?2, seconds = ?3, fence = fence + 1, renewals = 0, progress = 0,
+    attempts = attempts + 1
+WHERE number IN (SELECT value FROM json_each(?1))
+RETURNING number, id, kind, variant, key, body, holder, fence, renewals, seconds, attempts, outputs, context;
+
 -- name: renew
 -- Renew a lease.
-UPDATE jobs SET renewals = renewals + 1, progress = ?3, outputs = coalesce(?4, outputs)
+UPDATE jobs SET renewals = renewals + 1, progress = ?3, outputs = coalesce(?4, outputs), seconds = coalesce(?5, seconds)
 WHERE id = ?1 AND fence = ?2 AND state = 'claimed';
 
 -- name: finish
@@ -161,14 +175,14 @@ UPDATE jobs SET state = 'cancelled', holder = NULL WHERE id = ? AND state IN ('r
 SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
     time, error
 FROM jobs WHERE state IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR variant = ?2)
-    AND (?3 IS NULL OR holder = ?3) ORDER BY number LIMIT ?4;
+    AND (?3 IS NULL OR holder = ?3) AND (kind < 'task:' OR kind >= 'task;') ORDER BY number LIMIT ?4;
 
 -- name: jobs_claimed
 -- Claimed jobs through their own index.
 SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
     time, error
 FROM jobs WHERE state = 'claimed' AND (?1 IS NULL OR variant = ?1) AND (?2 IS NULL OR holder = ?2)
-ORDER BY number LIMIT ?3;
+    AND (kind < 'task:' OR kind >= 'task;') ORDER BY number LIMIT ?3;
 
 -- name: jobs_paused
 -- Paused jobs through their own index.
@@ -178,7 +192,53 @@ FROM jobs WHERE state = 'ready' AND pause > 0 AND (?1 IS NULL OR variant = ?1) O
 
 -- name: count_jobs
 -- Jobs by kind and state, of one variant or of all.
-SELECT kind, state, sum(count) FROM job_counts WHERE ?1 IS NULL OR variant = ?1 GROUP BY kind, state;
+SELECT kind, state, sum(count) FROM job_counts
+WHERE (?1 IS NULL OR variant = ?1) AND (kind < 'task:' OR kind >= 'task;') GROUP BY kind, state;
+
+-- name: job_counters
+-- The counters of one state for a JSON list of kinds of jobs or tasks.
+SELECT kind, variant, holder, count FROM job_counts INDEXED BY job_counts_state
+WHERE state = ?1 AND kind IN (SELECT value FROM json_each(?2)) AND count > 0 ORDER BY kind, variant, holder;
+
+-- name: forget_counters
+-- Delete the counters of holders and variants that have nothing any more.
+DELETE FROM job_counts WHERE count = 0;
+
+-- name: register
+-- A task, claimed from its birth, unless one with its key is alive.  Its number is its fence and part of its id.
+INSERT INTO jobs (id, kind, variant, key, body, state, priority, attempts, fence, holder, seconds, time)
+SELECT format('%s#%d', ?3, number), ?1, ?2, ?3, ?4, 'claimed', 0, 1, number, ?5, ?6, ?7
+FROM (SELECT coalesce(max(number), 0) + 1 AS number FROM jobs) WHERE true
+ON CONFLICT DO NOTHING RETURNING fence;
+
+-- name: change_task
+-- A beat of a task, which stays claimed, or its end.
+UPDATE jobs SET state = ?3, body = ?4, error = ?5, renewals = renewals + 1, holder = iif(?3 = 'claimed', holder, NULL)
+WHERE id = ?1 AND fence = ?2 AND state = 'claimed';
+
+-- name: empty_old_task
+-- Drop what an ended task carried once that many newer ones exist.
+UPDATE jobs SET body = x'' WHERE state <> 'claimed' AND number = (
+    SELECT number FROM jobs WHERE kind >= 'task:' AND kind < 'task;' ORDER BY number DESC LIMIT 1 OFFSET ?1);
+
+-- name: tasks_running
+-- Tasks that run, oldest first.
+SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
+    time, error
+FROM jobs INDEXED BY jobs_claimed WHERE state = 'claimed' AND kind >= 'task:' AND kind < 'task;' ORDER BY number LIMIT ?;
+
+-- name: tasks_with_keys
+-- Tasks that run and have one of a JSON list of keys.
+SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
+    time, error
+FROM jobs WHERE state IN ('ready', 'claimed') AND key IN (SELECT value FROM json_each(?1))
+    AND kind >= 'task:' AND kind < 'task;' ORDER BY number;
+
+-- name: tasks_newest
+-- The newest tasks, whatever their state, newest first.
+SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
+    time, error
+FROM jobs INDEXED BY jobs_tasks WHERE kind >= 'task:' AND kind < 'task;' ORDER BY number DESC LIMIT ?;
 
 -- name: roles
 -- Every role.
@@ -200,6 +260,10 @@ UPDATE roles SET renewals = renewals + 1 WHERE role = ?1 AND term = ?2 AND holde
 -- name: release_roles
 -- Free the roles of one holder, or of all; the term stays.
 UPDATE roles SET holder = '' WHERE ?1 IS NULL OR holder = ?1;
+
+-- name: get_one
+-- One record.
+SELECT id, body FROM records WHERE kind = ? AND id = ?;
 
 -- name: get
 -- Records by a JSON list of ids.

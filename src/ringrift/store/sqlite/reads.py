@@ -1,20 +1,19 @@
-"""Reads over SQLite: every query as a plain method, run inline in a transaction and in a thread otherwise."""
+"""Reads over SQLite: each query runs inline in a transaction, and in a thread otherwise."""
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 import msgspec
 
 from ringrift.events.base import Envelope
 from ringrift.kernel.value import Value
-from ringrift.store.ports import BEHIND_MAX, Delivery, JobRow, Origin, ReaderRow, RoleRow, Share
+from ringrift.store.ports import BEHIND_MAX, Delivery, JobCounter, JobRow, Origin, ReaderRow, RoleRow, Share
 
 POSITION_MAX = 2**63 - 1
 Offload = Callable[..., Awaitable[Any]]  # runs a function with its arguments, in a thread or inline
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _V = TypeVar("_V", bound=Value)
 
@@ -38,34 +37,20 @@ def as_json(values: Collection[str]) -> str:
     return msgspec.json.encode(sorted(values)).decode()
 
 
-def _as_json(numbers: Sequence[int]) -> str:
+def as_json_numbers(numbers: Sequence[int]) -> str:
+    """The same for numbers."""
     return msgspec.json.encode(numbers).decode()
 
 
-def query_value(db: apsw.Connection, query: str, args: tuple[Any, ...] = ()) -> Any:
+def query_value(db: apsw.Connection, query: str) -> Any:
     """The single value that *query* returns."""
-    [(value,)] = db.execute(query, args)
+    [(value,)] = db.execute(query)
     return value
 
 
 def head(db: apsw.Connection) -> int:
     """The newest position."""
-    position: int = query_value(db, QUERIES["head"])
-    return position
-
-
-def _query(
-    query: "Callable[Concatenate[SqliteReads, _P], _T]",
-) -> "Callable[Concatenate[SqliteReads, _P], Coroutine[Any, Any, _T]]":
-    """*query* as an async method."""
-
-    async def method(view: "SqliteReads", /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        if view._offload is None:
-            return query(view, *args, **kwargs)
-        result: _T = await view._offload(partial(query, view, *args, **kwargs))
-        return result
-
-    return method
+    return int(query_value(db, QUERIES["head"]))
 
 
 class SqliteReads:
@@ -77,134 +62,138 @@ class SqliteReads:
     def _execute(self, query: str, *args: Any) -> apsw.Cursor:
         return self._db.execute(QUERIES[query], args)
 
-    def _values(self, type: type[_V], query: str, *args: Any) -> list[_V]:
+    async def _run(self, call: Callable[[], _T]) -> _T:
+        result: _T = call() if self._offload is None else await self._offload(call)
+        return result
+
+    async def _query(self, make: Callable[[apsw.Cursor], _T], query: str, *args: Any) -> _T:
+        """What *make* makes of the rows of *query*."""
+        return await self._run(lambda: make(self._execute(query, *args)))
+
+    async def _values(self, type: type[_V], query: str, *args: Any) -> list[_V]:
         """The rows of *query*, whose columns are the fields of *type* in their order."""
-        fields = type.__struct_fields__
-        return [type(**dict(zip(fields, row, strict=True))) for row in self._execute(query, *args)]
+        keys = type.__struct_fields__
+        return await self._query(lambda rows: [type(**dict(zip(keys, row, strict=True))) for row in rows], query, *args)
 
-    def _events(self, query: str, *args: Any) -> list[Envelope]:
+    async def _events(self, query: str, *args: Any) -> list[Envelope]:
         # Not by field name, which would take twice the time: this is the hottest read there is.
-        return [Envelope(*row) for row in self._execute(query, *args)]
+        return await self._query(lambda rows: [Envelope(*row) for row in rows], query, *args)
 
-    @_query
-    def head(self) -> int:
-        return head(self._db)
+    async def head(self) -> int:
+        return await self._run(partial(head, self._db))
 
-    @_query
-    def read(self, after: int, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
+    async def read(self, after: int, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
         if names:
-            return self._events("read_named", after, as_json(names), limit)
-        return self._events("read", after, limit)
+            return await self._events("read_named", after, as_json(names), limit)
+        return await self._events("read", after, limit)
 
-    @_query
-    def last(self, before: int | None, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
+    async def last(self, before: int | None, limit: int, names: Collection[str] = ()) -> Sequence[Envelope]:
         end = POSITION_MAX if before is None else before
-        return self._events("last", end, limit, as_json(names) if names else None)[::-1]
+        return (await self._events("last", end, limit, as_json(names) if names else None))[::-1]
 
-    @_query
-    def events_by_id(self, ids: Sequence[str]) -> Sequence[Envelope]:
-        return self._events("events_by_id", as_json(ids))
+    async def events_by_id(self, ids: Sequence[str]) -> Sequence[Envelope]:
+        return await self._events("events_by_id", as_json(ids))
 
-    @_query
-    def events_at(self, positions: Sequence[int]) -> Sequence[Envelope]:
-        return self._events("events_at", _as_json(positions))
+    async def events_at(self, positions: Sequence[int]) -> Sequence[Envelope]:
+        return await self._events("events_at", as_json_numbers(positions))
 
-    @_query
-    def events_of_trace(self, trace: str, limit: int) -> Sequence[Envelope]:
-        return self._events("events_of_trace", trace, limit)
+    async def events_of_trace(self, trace: str, limit: int) -> Sequence[Envelope]:
+        return await self._events("events_of_trace", trace, limit)
 
-    @_query
-    def position_before(self, time: float) -> int:
-        position: int = query_value(self._db, QUERIES["position_before"], (time,))
-        return position
+    async def position_before(self, time: float) -> int:
+        [(position,)] = await self._query(list, "position_before", time)
+        return int(position)
 
-    @_query
-    def readers(self) -> Sequence[ReaderRow]:
-        rows = self._values(ReaderRow, "readers", BEHIND_MAX)
+    async def readers(self) -> Sequence[ReaderRow]:
+        rows = await self._values(ReaderRow, "readers", BEHIND_MAX)
         return [msgspec.structs.replace(row, lapsed=bool(row.lapsed)) for row in rows]
 
-    @_query
-    def positions(self) -> Mapping[str, int]:
-        return dict(self._execute("positions"))
+    async def positions(self) -> Mapping[str, int]:
+        return await self._query(dict, "positions")
 
-    @_query
-    def deliveries(self, states: Collection[str], limit: int, reader: str | None = None) -> Sequence[Delivery]:
-        return self._values(Delivery, "deliveries", as_json(states), reader, limit)
+    async def deliveries(self, states: Collection[str], limit: int, reader: str | None = None) -> Sequence[Delivery]:
+        return await self._values(Delivery, "deliveries", as_json(states), reader, limit)
 
-    @_query
-    def deliveries_at(self, reader: str, positions: Sequence[int]) -> Sequence[Delivery]:
-        return self._values(Delivery, "deliveries_at", reader, _as_json(positions))
+    async def deliveries_at(self, reader: str, positions: Sequence[int]) -> Sequence[Delivery]:
+        return await self._values(Delivery, "deliveries_at", reader, as_json_numbers(positions))
 
-    @_query
-    def jobs(
+    async def jobs(
         self, states: Collection[str], limit: int, *, variant: str | None = None, holder: str | None = None
     ) -> Sequence[JobRow]:
         # Claimed and paused jobs have partial indexes of their own.
         if set(states) == {"claimed"}:
-            return self._values(JobRow, "jobs_claimed", variant, holder, limit)
+            return await self._values(JobRow, "jobs_claimed", variant, holder, limit)
         if set(states) == {"paused"}:
-            return self._values(JobRow, "jobs_paused", variant, limit)
-        return self._values(JobRow, "jobs", as_json(states), variant, holder, limit)
+            return await self._values(JobRow, "jobs_paused", variant, limit)
+        return await self._values(JobRow, "jobs", as_json(states), variant, holder, limit)
 
-    @_query
-    def count_jobs(self, variant: str | None = None) -> Mapping[tuple[str, str], int]:
-        return {(kind, state): count for kind, state, count in self._execute("count_jobs", variant) if count}
+    async def count_jobs(self, variant: str | None = None) -> Mapping[tuple[str, str], int]:
+        rows = await self._query(list, "count_jobs", variant)
+        return {(kind, state): count for kind, state, count in rows if count}
 
-    @_query
-    def roles(self) -> Sequence[RoleRow]:
-        return self._values(RoleRow, "roles")
+    async def tasks(self, limit: int, *, keys: Sequence[str] | None = None) -> Sequence[JobRow]:
+        if keys is None:
+            return await self._values(JobRow, "tasks_running", limit)
+        return (await self._values(JobRow, "tasks_with_keys", as_json(keys)))[:limit]
 
-    @_query
-    def get(self, kind: str, ids: Sequence[str]) -> Mapping[str, bytes]:
-        return dict(self._execute("get", kind, as_json(ids)))
+    async def last_tasks(self, limit: int) -> Sequence[JobRow]:
+        return (await self._values(JobRow, "tasks_newest", limit))[::-1]
 
-    @_query
-    def find(self, kind: str, field: str, values: Sequence[str], limit: int) -> Mapping[str, bytes]:
-        return dict(self._execute("find", kind, field, as_json(values), limit))
+    async def job_counters(self, state: str, kinds: Collection[str]) -> Sequence[JobCounter]:
+        return await self._values(JobCounter, "job_counters", state, as_json(kinds))
 
-    @_query
-    def scan(self, kind: str, after: str, limit: int) -> Mapping[str, bytes]:
-        return dict(self._execute("scan", kind, after, limit))
+    async def roles(self) -> Sequence[RoleRow]:
+        return await self._values(RoleRow, "roles")
 
-    @_query
-    def walk(self, roots: Sequence[str], up: bool, limit: int, kinds: Collection[str] = ()) -> Sequence[str]:
+    async def get(self, kind: str, ids: Sequence[str]) -> Mapping[str, bytes]:
+        if len(ids) == 1:  # every claim reads several single records
+            return await self._query(dict, "get_one", kind, ids[0])
+        return await self._query(dict, "get", kind, as_json(ids))
+
+    async def find(self, kind: str, field: str, values: Sequence[str], limit: int) -> Mapping[str, bytes]:
+        return await self._query(dict, "find", kind, field, as_json(values), limit)
+
+    async def scan(self, kind: str, after: str, limit: int) -> Mapping[str, bytes]:
+        return await self._query(dict, "scan", kind, after, limit)
+
+    async def walk(self, roots: Sequence[str], up: bool, limit: int, kinds: Collection[str] = ()) -> Sequence[str]:
+        return await self._run(partial(self._walk, roots, up, limit, kinds))
+
+    def _walk(self, roots: Sequence[str], up: bool, limit: int, kinds: Collection[str]) -> list[str]:
         # Generation by generation; each blob is visited once, so that circles end.
         query, kinds_json = "parents" if up else "children", as_json(kinds) if kinds else None
         edge = [number for _, number in self._execute("numbers", as_json(roots))]
         visited, order = set(edge), list[int]()
         while edge and len(order) < limit:
-            nearest = [number for (number,) in self._execute(query, _as_json(edge), kinds_json)]
+            nearest = [number for (number,) in self._execute(query, as_json_numbers(edge), kinds_json)]
             edge = [number for number in nearest if number not in visited]
             visited.update(edge)
             order += edge
-        names = dict(self._execute("named", _as_json(order[:limit])))
+        names = dict(self._execute("named", as_json_numbers(order[:limit])))
         return [names[number] for number in order[:limit]]
 
-    @_query
-    def origins(self, blobs: Sequence[str]) -> Sequence[Origin]:
-        return self._values(Origin, "origins", as_json(set(blobs)))
+    async def origins(self, blobs: Sequence[str]) -> Sequence[Origin]:
+        return await self._values(Origin, "origins", as_json(set(blobs)))
 
-    @_query
-    def list_origins(self, kind: str, limit: int, *, variant: str | None = None, prefix: str = "") -> Sequence[Origin]:
+    async def list_origins(
+        self, kind: str, limit: int, *, variant: str | None = None, prefix: str = ""
+    ) -> Sequence[Origin]:
         if prefix:
-            return self._values(Origin, "list_origins_named", kind, variant, limit, prefix)
-        return self._values(Origin, "list_origins", kind, variant, limit)
+            return await self._values(Origin, "list_origins_named", kind, variant, limit, prefix)
+        return await self._values(Origin, "list_origins", kind, variant, limit)
 
-    @_query
-    def origin_nodes(self, limit: int) -> Sequence[str]:
-        return [node for (node,) in self._execute("origin_nodes", limit)]
+    async def origin_nodes(self, limit: int) -> Sequence[str]:
+        return [node for (node,) in await self._query(list, "origin_nodes", limit)]
 
-    @_query
-    def shares_by_node(self, kind: str, children: Sequence[str]) -> Sequence[Share]:
-        return self._values(Share, "shares_by_node", kind, as_json(set(children)))
+    async def shares_by_node(self, kind: str, children: Sequence[str]) -> Sequence[Share]:
+        return await self._values(Share, "shares_by_node", kind, as_json(set(children)))
 
-    @_query
-    def share_of_node(self, kind: str, node: str, since: float, until: float, *, variant: str | None = None) -> Share:
-        [share] = self._values(Share, "share_of_node", kind, node, since, until, variant)
-        return share
+    async def share_of_node(
+        self, kind: str, node: str, since: float, until: float, *, variant: str | None = None
+    ) -> Share:
+        return (await self._values(Share, "share_of_node", kind, node, since, until, variant))[0]
 
-    @_query
-    def shares_made_from(
+    async def shares_made_from(
         self, kind: str, node: str, since: float, until: float, limit: int, *, variant: str | None = None
     ) -> Sequence[Share]:
-        return self._values(Share, "shares_made_from", kind, node, since, until, variant, limit)
+        return await self._values(Share, "shares_made_from", kind, node, since, until, variant, limit)

@@ -1,20 +1,19 @@
 """The port to workers: what runs the jobs of a workload."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ringrift.workload.api import JobResult, JobSpec
 
 ReportProgress = Callable[["Progress"], None]
 
 
-class Progress:
+class Progress(NamedTuple):
     """A report of a working worker: the share that is done, metrics, and the last checkpoint."""
 
-    __slots__ = ("checkpoint", "done", "metrics")
-
-    def __init__(self, done: float, metrics: Mapping[str, float], checkpoint: str | None = None) -> None:
-        self.done, self.metrics, self.checkpoint = done, metrics, checkpoint
+    done: float
+    metrics: Mapping[str, float]
+    checkpoint: str | None = None
 
 
 class Worker(Protocol):

@@ -8,6 +8,7 @@ A child ends when its stdin ends, so it cannot outlive a node that was killed.
 
 import asyncio
 import logging
+import signal
 import sys
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import msgspec
 from ringrift.bus import spans, trace
 from ringrift.bus.spans import Span
 from ringrift.child import Child
-from ringrift.kernel.errors import ChildDied, JobFailed
+from ringrift.kernel.errors import ChildDied, JobFailed, NoRoom
 from ringrift.work.launch.ports import Progress, ReportProgress
 from ringrift.workload.api import JobResult, JobSpec
 
@@ -37,6 +38,7 @@ class FromChild(msgspec.Struct):
     error: str | None = None
     retry: bool = True
     blob: str | None = None
+    full: str = ""  # where there was no room, if that was the error
     memory: int = 0
     spans: tuple[Span, ...] = ()
     """Spans of the workload's own code, with the last line of a job; the node records them as its own."""
@@ -59,8 +61,7 @@ class _WorkerProcess:
     def __init__(self, child: Child) -> None:
         self._child = child
         self._decode = msgspec.json.Decoder(FromChild).decode
-        self.memory = 0
-        self.pid = child.pid
+        self.memory, self.pid = 0, child.pid
 
     async def read(self) -> FromChild:
         """The next message.  Raises ChildDied when the worker has ended, or sent what is no message of ours."""
@@ -81,6 +82,8 @@ class _WorkerProcess:
                 _record_spans(message)
                 if message.result is not None:
                     return message.result
+                if message.full:
+                    raise NoRoom(message.full)
                 if message.error is not None:
                     raise JobFailed(message.error, retry=message.retry, blob=message.blob)
                 report(Progress(message.done or 0.0, message.metrics, message.checkpoint))
@@ -90,7 +93,7 @@ class _WorkerProcess:
 
     def ask_to_stop(self) -> None:
         self._send(ToChild(stop=True))
-        self._child.terminate()
+        self._child.kill(signal.SIGTERM)
 
     async def end(self, grace_seconds: float) -> None:
         await self._child.end(grace_seconds)
@@ -126,5 +129,6 @@ class ProcessLaunch:
             raise
         if message.error is not None:
             await worker.end(0.0)
-            raise JobFailed(message.error, retry=False)
+            # Another node may well have what this one lacks: the job is tried again.
+            raise ChildDied(f"a worker for {workload} cannot start: {message.error}")
         return worker

@@ -1,0 +1,185 @@
+"""Claims: which jobs a node may take now, and the verdicts on what it has to leave in the queue.
+
+One pure function decides, from run states, quarantine, breakers, training slots and stored limits.  A claim
+reads those in its own transaction, so that no brake that is set before it is overlooked, and stores what it refuses for
+``ringrift why``.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from ringrift.jobs import GAME_KINDS, JOBS, Train
+from ringrift.kernel.settings import WorkSettings
+from ringrift.kernel.value import Value, changed
+from ringrift.kernel.verdict import Verdict
+from ringrift.store.ports import ClaimTerms, JobCounter, Lease, Reads, Tx
+from ringrift.work import breakers
+from ringrift.work.limits import QUARANTINES, VERDICTS
+from ringrift.work.run_states import RunStates, load_run_states
+from ringrift.work.tasks import LIMITED_KINDS, TASK_KINDS, TRAINING_SLOT, StoredLimits, count, kinds_like, load_limits
+
+_STAGES = {job.kind(): job.stage for job in JOBS}
+_VARIANT = "variant:"
+_TYPES = {kind: type for type, kinds in LIMITED_KINDS.items() for kind in kinds}  # whose limit a kind of job shares
+_NODE = "claims"  # the index by which the refusals of a node are found
+_Place = tuple[Collection[str], int]
+_Pair = tuple[str, str]  # a kind and a variant
+
+
+class _Brakes(Value):
+    """What may keep jobs in the queue, as one transaction sees it."""
+
+    run_states: RunStates = RunStates()
+    quarantine: Verdict | None = None  # why the node is in quarantine, if it is
+    limits: StoredLimits = StoredLimits()  # without a table a node has its slots, and the cluster no limit
+    running: Sequence[JobCounter] = ()  # counters of claimed jobs and tasks: at least those of :func:`_counted_kinds`
+    closed: Mapping[str, Verdict] = {}  # kind → the refusal of a breaker
+    places: tuple[_Place, ...] = ()  # kinds → how many jobs of these kinds breakers let through
+
+
+class _ClaimPlan(Value):
+    """The kinds that a node may claim, on which terms, and what is refused: whole kinds, or variants of one."""
+
+    kinds: tuple[str, ...]
+    terms: ClaimTerms | None
+    by_kind: dict[str, Verdict] = {}
+    by_variant: dict[_Pair, Verdict] = {}
+
+    def has_refusals(self) -> bool:
+        """Whether anything is refused, be it ready or not."""
+        return bool(self.by_kind or self.by_variant)
+
+    def refusals(self, ready: Iterable[JobCounter]) -> dict[_Pair, Verdict]:
+        """The verdicts on those of the *ready* jobs that are refused, by (kind, variant)."""
+        pairs = [(counter.kind, counter.variant) for counter in ready]
+        verdicts = {pair: self.by_kind.get(pair[0]) or self.by_variant.get(pair) for pair in pairs}
+        return {pair: verdict for pair, verdict in verdicts.items() if verdict is not None}
+
+
+def _counted_kinds(kinds: Collection[str], limits: StoredLimits) -> frozenset[str]:
+    """The kinds whose counters a claim of *kinds* depends on."""
+    slots = TRAINING_SLOT if Train.kind() in kinds else frozenset()
+    return slots | TASK_KINDS | frozenset(_TYPES) if limits.table else slots
+
+
+def _plan_claim(brakes: _Brakes, node: str, kinds: Collection[str], now: float) -> _ClaimPlan:
+    """Decide which of *kinds* the node may claim at *now*."""
+    by_kind: dict[str, Verdict] = {}
+    for kind in sorted(kinds):
+        gate = f"claim.{kind}"
+        state = brakes.run_states.verdict(gate, node=node, stage=_STAGES.get(kind, ""), now=now)
+        if not state.allowed:
+            by_kind[kind] = state
+        elif brakes.quarantine is not None and kind in GAME_KINDS:
+            rule = f"node {node} is in quarantine: {brakes.quarantine.rule}"
+            by_kind[kind] = changed(brakes.quarantine, gate=gate, allowed=False, rule=rule)
+        elif kind in brakes.closed:
+            by_kind[kind] = changed(brakes.closed[kind], gate=gate, allowed=False)
+    places = list(brakes.places)
+    if brakes.limits.table:
+        full, free = _limit(brakes, node, [kind for kind in kinds if kind not in by_kind], now)
+        by_kind |= full
+        places += free
+    allowed = tuple(kind for kind in sorted(kinds) if kind not in by_kind)
+    by_variant = _refused_variants(brakes, allowed, now)
+    without: dict[str, list[str]] = {}
+    for kind, variant in by_variant:
+        without.setdefault(kind, []).append(variant)
+    alone = (Train.kind(),) if Train.kind() in allowed else ()
+    terms = ClaimTerms(without=without, places=tuple(places), one_per_variant=alone)
+    plain = not (without or places or alone)
+    return _ClaimPlan(kinds=allowed, terms=None if plain else terms, by_kind=by_kind, by_variant=by_variant)
+
+
+def _limit(brakes: _Brakes, node: str, kinds: Collection[str], now: float) -> tuple[dict[str, Verdict], list[_Place]]:
+    """The kinds whose limit is reached, and the places that are free for the others."""
+    full: dict[str, Verdict] = {}
+    places: list[_Place] = []
+    for type in dict.fromkeys(_TYPES[kind] for kind in sorted(kinds) if kind in _TYPES):
+        alike, limit = kinds_like(type), brakes.limits.table[type]
+        rules = [
+            (f"jobs and tasks of type {type} on node {node}", count(brakes.running, alike, node=node), limit.node_max),
+            (f"jobs and tasks of type {type} in the cluster", count(brakes.running, alike), limit.cluster_max),
+        ]
+        rule, value, most = min(rules, key=lambda rule: rule[2] - rule[1])
+        if value < most:
+            places.append((LIMITED_KINDS[type], most - value))
+            continue
+        for kind in LIMITED_KINDS[type]:
+            if kind in kinds:
+                full[kind] = Verdict(gate=f"claim.{kind}", allowed=False, rule=rule, value=value, limit=most, since=now)
+    return full, places
+
+
+def slot_rule(variant: str) -> str:
+    """The rule that keeps two trainings of *variant* from running at once."""
+    return f"training slot of {variant}"
+
+
+def _refused_variants(brakes: _Brakes, kinds: Sequence[str], now: float) -> dict[_Pair, Verdict]:
+    """The variants that are stopped, and those that are being trained already."""
+    refused: dict[_Pair, Verdict] = {}
+    if Train.kind() in kinds:
+        variants = {c.variant for c in brakes.running if c.kind in TRAINING_SLOT and c.count > 0 and c.variant}
+        for variant in sorted(variants):
+            gate, rule = f"claim.{Train.kind()}", slot_rule(variant)
+            value = count(brakes.running, TRAINING_SLOT, variant=variant)
+            verdict = Verdict(gate=gate, allowed=False, rule=rule, value=value, limit=1, since=now)
+            refused[Train.kind(), variant] = verdict
+    for state in brakes.run_states.in_force(now):
+        if state.scope.startswith(_VARIANT):
+            variant = state.scope.removeprefix(_VARIANT)
+            for kind in kinds:
+                refused[kind, variant] = brakes.run_states.verdict(f"claim.{kind}", variant=variant, now=now)
+    return refused
+
+
+async def claim(
+    tx: Tx, kinds: Collection[str], limit: int, *, node: str, settings: WorkSettings, had_refusals: bool, now: float
+) -> tuple[Sequence[Lease], bool]:
+    """Lease up to *limit* jobs of *kinds* for *node*; with whether refusals of it are stored now.
+
+    Refusals are written when they change and deleted when the gate opens: else nothing is, and while there were and are
+    none, nothing is looked up.
+    """
+    workload, limits = settings.workload, await load_limits(tx)
+    circuits = await breakers.load_breakers(tx, kinds, node, workload)
+    closed, places = breakers.admit(circuits, kinds, node, workload)
+    counted = _counted_kinds(kinds, limits)
+    states, reason = await load_run_states(tx), await QUARANTINES.get(tx, node)
+    running = await tx.job_counters("claimed", counted) if counted else ()
+    brakes = _Brakes(run_states=states, quarantine=reason, limits=limits, running=running, closed=closed, places=places)
+    plan = _plan_claim(brakes, node, kinds, now)
+    has_refusals = await _store_refusals(tx, plan, node) if plan.has_refusals() or had_refusals else False
+    if not plan.kinds:
+        return (), has_refusals
+    leases = await tx.claim(plan.kinds, node, settings.lease_seconds, limit, plan.terms)
+    if places:
+        await breakers.begin_trials(tx, circuits, leases, workload)
+    return leases, has_refusals
+
+
+async def _store_refusals(tx: Tx, plan: _ClaimPlan, node: str) -> bool:
+    """Store what *plan* refuses of the jobs that are ready, and delete what it refuses no more; whether any is left."""
+    stored = await VERDICTS.find(tx, _NODE, node)
+    kinds = {*plan.by_kind, *(kind for kind, _ in plan.by_variant)}
+    ready = await tx.job_counters("ready", kinds) if kinds else ()
+    refusals: dict[str, Verdict] = {}
+    for (kind, variant), verdict in plan.refusals(ready).items():
+        id = f"{variant}:claim.{kind}:{node}"
+        refusals[id] = verdict.with_since_of(stored.get(id))
+        if refusals[id] != stored.get(id):
+            await VERDICTS.put_at(tx, {id: refusals[id]}, {"variant": variant, _NODE: node})
+    if opened := [id for id in stored if id not in refusals]:
+        await VERDICTS.delete(tx, opened)
+    return bool(refusals)
+
+
+async def forget_refusals(tx: Tx, nodes: Sequence[str]) -> None:
+    """Delete the refusals of *nodes*, which claim nothing any more."""
+    if nodes and (stored := await VERDICTS.find(tx, _NODE, *nodes)):
+        await VERDICTS.delete(tx, list(stored))
+
+
+async def has_refusals(view: Reads, nodes: Sequence[str]) -> bool:
+    """Whether a refusal of one of *nodes* is stored."""
+    return bool(nodes and await VERDICTS.find(view, _NODE, *nodes))
