@@ -47,7 +47,9 @@ class StoreSettings(Branch):
     branch = "store"
     path: str = "data/coordination/coordinator.db"
     tx_seconds_max: Annotated[float, Range(0.05, 60)] = 1.0
-    waiting_max: Annotated[int, Range(1, 1_000_000)] = 10_000  #: Transactions that may wait; one more: Backpressure.
+    waiting_max: Annotated[int, Range(1, 1_000_000)] = (
+        10_000  #: Transactions that may wait; one more raises Backpressure.
+    )
     log_events_max: Annotated[int, Range(100, 1e9)] = 200_000  #: Events stored beyond those that durable readers need.
     detail_events_max: Annotated[int, Range(100, 1e9)] = 20_000  #: Events after which those of detail are dropped.
 
@@ -72,7 +74,7 @@ class BusSettings(Branch):
     lapse_watch_seconds: Annotated[float, Range(1, 30 * 86_400)] = 3600.0
     """How long the reader must have been observed to stall: a wall clock that jumps makes no reader lapse."""
     handler_seconds_max: Annotated[float, Range(0.05, 86_400)] = 600.0  #: How long a handler may take for one event.
-    queue_max: Annotated[int, Range(1, 1e7)] = 10_000  #: Events that wait for one live subscriber; more: from the log.
+    queue_max: Annotated[int, Range(1, 1e7)] = 10_000  #: Events that wait for a live subscriber; then it reads the log.
     threads_max: Annotated[int, Range(1, 1024)] = 8  #: Synchronous handlers that may run at once.
 
 
@@ -83,7 +85,9 @@ class ClusterSettings(Branch):
     beat_seconds: Annotated[float, Range(0.05, 600)] = 5.0
     elect_seconds: Annotated[float, Range(0.05, 200)] = 3.0
     role_seconds: Annotated[float, Range(0.15, 600)] = 15.0  #: Until an unrenewed role ends; at least 3 elect_seconds.
-    watch_seconds: Annotated[float, Range(0.05, 3600)] = 5.0  #: Between checks for lines, nodes and readers that stall.
+    watch_seconds: Annotated[float, Range(0.05, 3600)] = (
+        5.0  #: Seconds between checks for stalled lines, nodes, readers.
+    )
     heal: str = "act"  #: About failing daemons, nodes, jobs: act takes the steps, advise only says which, off nothing.
     heal_seconds: Annotated[float, Range(0.05, 3600)] = 10.0
     heal_rest_seconds: Annotated[float, Range(0.05, 86_400)] = 300.0
@@ -219,8 +223,8 @@ class Policy(Branch):
     stages: StageLimits = StageLimits()
     plateau_rejections: Annotated[int, Range(2, 10_000)] = 8  #: Candidates rejected in a row that make a plateau.
     rate_seconds: Annotated[float, Range(0.05, 86_400)] = 5.0  #: Between checks for lines whose ratings are due.
-    ladder_seconds: Annotated[float, Range(0, 365 * 86_400)] = 3600.0  #: Between two ladder rounds; 0 = none.
-    ladder_blocks: Annotated[int, Range(1, 10_000)] = 64  #: Of one round, which only makes ratings more certain.
+    ladder_seconds: Annotated[float, Range(0, 365 * 86_400)] = 3600.0  #: Seconds between two ladder rounds; 0 = none.
+    ladder_blocks: Annotated[int, Range(1, 10_000)] = 64  #: Blocks of a round; it only makes ratings more certain.
     lead: Annotated[int, Range(0, LEAD_MAX)] = 0  #: Priority of Export and Train over other lines'; feedback sets it.
     seed: int = 0
 

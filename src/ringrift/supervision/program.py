@@ -52,8 +52,7 @@ async def serve(unit: Unit, node: str, settings: Any) -> None:
             if health is None:
                 log.debug("%s printed: %r", name, line[:_REASON_CHARACTERS_MAX])
             else:
-                unit.reported = health
-                unit.mark_progress()
+                unit.report_health(health)
     finally:
         await child.end(unit.stop_seconds, close_input=True)
         unit.pid = None

@@ -117,6 +117,11 @@ class Unit:
         """Whether it has a task that has not ended."""
         return self.task is not None and not self.task.done()
 
+    def report_health(self, health: Health) -> None:
+        """A program reports its health, which is progress."""
+        self.reported = health
+        self.mark_progress()
+
     def record_stall(self, stall: str) -> None:
         """It blocked the event loop."""
         self.stall, self.stalled_at = stall, self._clock.tick()
