@@ -48,7 +48,7 @@ class StoreSettings(Branch):
     path: str = "data/coordination/coordinator.db"
     tx_seconds_max: Annotated[float, Range(0.05, 60)] = 1.0
     waiting_max: Annotated[int, Range(1, 1_000_000)] = (
-        10_000  #: Transactions that may wait; one more raises Backpressure.
+        10_000  #: Transactions that may wait; the next gets Backpressure.
     )
     log_events_max: Annotated[int, Range(100, 1e9)] = 200_000  #: Events stored beyond those that durable readers need.
     detail_events_max: Annotated[int, Range(100, 1e9)] = 20_000  #: Events after which those of detail are dropped.
@@ -85,9 +85,7 @@ class ClusterSettings(Branch):
     beat_seconds: Annotated[float, Range(0.05, 600)] = 5.0
     elect_seconds: Annotated[float, Range(0.05, 200)] = 3.0
     role_seconds: Annotated[float, Range(0.15, 600)] = 15.0  #: Until an unrenewed role ends; at least 3 elect_seconds.
-    watch_seconds: Annotated[float, Range(0.05, 3600)] = (
-        5.0  #: Seconds between checks for stalled lines, nodes, readers.
-    )
+    watch_seconds: Annotated[float, Range(0.05, 3600)] = 5.0  #: Between looks for stalled lines, nodes and readers.
     heal: str = "act"  #: About failing daemons, nodes, jobs: act takes the steps, advise only says which, off nothing.
     heal_seconds: Annotated[float, Range(0.05, 3600)] = 10.0
     heal_rest_seconds: Annotated[float, Range(0.05, 86_400)] = 300.0
