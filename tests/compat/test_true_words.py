@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from e2e.conftest import home
 from e2e.processes import PATIENCE_SECONDS, QUICK, Home, kill, reached
 from ringrift.jobs import JobFilter, Match
 from ringrift.work.desk import StoreDesk, cancel
@@ -17,6 +18,8 @@ from ringrift_compat.events import old_names
 from ringrift_compat.events.event_router import get_router
 from ringrift_compat.events.router_event import RouterEvent
 from wait import until
+
+__all__ = ["home"]
 
 VARIANT = "hex8_2p"
 BUS = "[bus]\nredeliver_seconds = 0.1\nredelivery = { first_seconds = 0.1, seconds_max = 0.1, tries = 2 }\n"
