@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 ITERATIONS ?=
 SEED ?=
 SEEDS ?= 200
+SECONDS ?= 3600
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup fmt lint types unit game contract sim e2e mutants bench docs lock clean
+.PHONY: help run test setup fmt lint types unit game contract sim e2e chaos mutants bench docs lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -65,6 +66,9 @@ sim: $(VENV)/.dev ## simulation; SEED=7 runs one seed and prints its story, SEED
 e2e: $(VENV)/.dev ## real processes, real signals, the command line
 	$(BIN)/pytest tests/e2e/test_reversi_kills.py # it measures seconds, so it has the machine to itself
 	$(BIN)/pytest -n 2 --dist worksteal tests/e2e --ignore tests/e2e/test_reversi_kills.py
+
+chaos: $(VENV)/.dev ## an hour of faults on the whole loop in real processes (SECONDS=600, SEED=7; ARGS="--only kill,fork")
+	PYTHONPATH=tests $(BIN)/python -m chaos.run --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 mutants: $(VENV)/.dev ## break the product in small ways, each of which a test must notice (AREA=events, NAME=part, NEW=1: only what is open)
 	$(BIN)/python tests/mutations.py $(if $(AREA),--area $(AREA)) $(if $(NAME),--name $(NAME)) $(if $(NEW),--new) $(ARGS)

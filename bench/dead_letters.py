@@ -14,7 +14,6 @@ from bench.measure import Contest, Line, Metrics, Side, Stopwatch
 from bench.react import READER, load
 from ringrift.bus.delivery import _RETRIED_TOGETHER_MAX, Deliverer, Reader
 from ringrift.bus.envelopes import EnvelopeFactory
-from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event
 from ringrift.events.delivery import Changed
 from ringrift.events.selfplay import BatchFinished
@@ -99,7 +98,7 @@ def _event_rows() -> list[tuple[Any, ...]]:
     for state, error in (("parked", ERROR), ("done", "")):
         for first in range(1, DELIVERIES + 1, BATCH):
             event = Changed(reader=READER, positions=tuple(range(first, first + BATCH)), state=state, error=error)
-            envelope = envelopes.make_raw(event, catalog.encode(event), source="bus")
+            envelope = envelopes.make(event, source="bus")
             rows.append(tuple(getattr(envelope, column) for column in COLUMNS))
     return rows
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 from bench.measure import Contest, Line, Metrics, Side
-from ringrift.evaluation.rating import Rating, rate
+from ringrift.evaluation.rating import Rating, fit, rate
 from ringrift.evaluation.tally import BlockScore, Player, Tally, add
 
 PLAYERS = 200
@@ -46,7 +46,7 @@ def league(reach: int, size: int = PLAYERS) -> list[BlockScore]:
 
 def refit(blocks: Sequence[BlockScore]) -> tuple[Rating, ...]:
     """Everything from the log."""
-    return rate(add(Tally(), blocks), {blocks[0].one: 0.0})
+    return rate(fit(add(Tally(), blocks), {blocks[0].one: 0.0}))
 
 
 def counted(blocks: Sequence[BlockScore]) -> int:
@@ -68,7 +68,7 @@ def _sides(_: Path) -> Iterator[Mapping[str, Side]]:
         begun = time.process_time()
         whole = refit(blocks)
         between = time.process_time()
-        updated = rate(add(past, fresh), anchors)
+        updated = rate(fit(add(past, fresh), anchors))
         ended = time.process_time()
         assert updated == whole  # whatever was added when, and to the last bit
         return {"refit": between - begun, "update": ended - between}
@@ -104,7 +104,7 @@ def main(size: int) -> None:
             begun = time.process_time()
             refit(blocks)
             between = time.process_time()
-            rate(add(past, fresh), anchors)
+            rate(fit(add(past, fresh), anchors))
             refits.append(between - begun)
             updates.append(time.process_time() - between)
         print(f"{name:10}{len(past.meetings):10}{min(refits):10.2f}{min(updates):10.2f}")

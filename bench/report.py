@@ -38,6 +38,7 @@ To reproduce: `make bench`.
 A bound is fixed, or {tolerance:.0%} above a ratio of CPU time or memory in `bench/recorded.json`.
 `make bench ARGS=--record` writes that file; do so on a quiet machine, and say why the ratios have changed.
 `make bench ARGS="--only publish --rounds 25"` measures one thing longer.
+`make bench ARGS="--only history"` compares an old store with a young one; [why](why/cost.md) tells how to make one.
 """
 
 

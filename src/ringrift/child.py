@@ -15,16 +15,16 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from typing import IO
 
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import ChildDied, printable
 
 OnOutput = Callable[[bytes], None]
+_Output = tuple[asyncio.StreamReader, asyncio.BaseTransport]
 KILL_SECONDS_MAX = 5.0  #: How long a child that was killed may take to be gone.
 DRAIN_SECONDS_MAX = 1.0  #: How long the rest of a dead child's output is awaited: a grandchild may keep it open.
-_LAST_OUTPUT_BYTES_MAX = 4 * 1024
-_LAST_LINES_MAX = 8
-_LINE_CHARACTERS_MAX = 300
+_LAST_OUTPUT_BYTES_MAX, _LAST_LINES_MAX, _LINE_CHARACTERS_MAX = 4096, 8, 300
 _READ_BYTES = 64 * 1024
 _POLL_SECONDS = 0.1  # how late a wish to stop may reach a program
 _LAST_READS_MAX = 64  # a pipe holds 64 KiB, or 1 MiB where it was enlarged
@@ -33,8 +33,7 @@ _LAST_READS_MAX = 64  # a pipe holds 64 KiB, or 1 MiB where it was enlarged
 class _LastOutput:
     """The end of what a process has printed, up to 4 KiB."""
 
-    def __init__(self) -> None:
-        self._data = b""
+    _data = b""
 
     def feed(self, data: bytes) -> None:
         self._data = (self._data + data)[-_LAST_OUTPUT_BYTES_MAX:]
@@ -43,46 +42,61 @@ class _LastOutput:
         return self._data.decode(errors="replace").strip()
 
     def lines(self) -> list[str]:
-        """The last lines, each printable and of limited length."""
-        return [printable(line.rstrip(), _LINE_CHARACTERS_MAX) for line in self.text().splitlines()[-_LAST_LINES_MAX:]]
+        """The last lines, printable, of a long one its end."""
+        lines = [line.rstrip()[-_LINE_CHARACTERS_MAX:] for line in self.text().splitlines()[-_LAST_LINES_MAX:]]
+        return [printable(line, _LINE_CHARACTERS_MAX) for line in lines]
 
 
 class Child:
     """A child process in its own process group, used from one event loop; *name* is what error messages call it."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
-        self.pid = process.pid
-        self._name, self._process = name, process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self._input, self._output, self._errors = process.stdin, process.stdout, process.stderr
-        self._last_output = _LastOutput()
-        self._draining = asyncio.get_running_loop().create_task(self._drain(), name=f"stderr:{self.pid}")
+    def __init__(
+        self, name: str, process: "subprocess.Popen[bytes]", input: asyncio.WriteTransport, *outputs: _Output
+    ) -> None:
+        self.pid, self._name, self._process, self._last_output = process.pid, name, process, _LastOutput()
+        (self._output, _), (errors, _) = outputs
+        self._input, self._pipes, loop = input, [input, *(pipe for _, pipe in outputs)], asyncio.get_running_loop()
+        self._draining = loop.create_task(self._drain(errors), name=f"stderr:{self.pid}")
+        self._ending = loop.create_task(self._reap(), name=f"exit:{self.pid}")
 
     @classmethod
     async def start(cls, name: str, argv: Sequence[str], *, line_bytes_max: int) -> "Child":
         """Start *argv*; a line of its output may be *line_bytes_max* long.  Raises OSError if it cannot be started."""
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, limit=line_bytes_max
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(  # noqa: ASYNC220 - it does not wait
+            argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
         )
-        return cls(name, process)
+        try:
+            input, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+            outputs = [await _open_reader(pipe, line_bytes_max) for pipe in (process.stdout, process.stderr)]
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        return cls(name, process, input, *outputs)
 
-    async def _drain(self) -> None:
-        while data := await self._errors.read(_READ_BYTES):
+    async def _drain(self, errors: asyncio.StreamReader) -> None:
+        while data := await errors.read(_READ_BYTES):
             self._last_output.feed(data)
+
+    async def _reap(self) -> int:
+        """Wait for the end of the child, kill what is left of its group, and return its exit code.
+
+        Until it is reaped, its number names this group and no other: afterwards nothing is signalled any more.
+        """
+        await _wait_for_exit(self.pid)
+        self.kill()
+        return self._process.wait()
 
     def write_line(self, line: bytes) -> None:
         """Send one line; that the child is gone shows when the next line is read."""
-        with suppress(ConnectionError, RuntimeError):
-            self._input.write(line + b"\n")
+        self._input.write(line + b"\n")
 
     async def read_line(self) -> bytes:
         """The next line.  Raises ChildDied with exit and last output at the end, ValueError for a line too long."""
         if line := await self._next_line():
             return line
-        code = await self._process.wait()
+        code = await asyncio.shield(self._ending)
         await asyncio.wait((self._draining,), timeout=DRAIN_SECONDS_MAX)
         reason = f"signal {-code}" if code < 0 else f"exit {code}"
         raise ChildDied("\n  ".join((f"{self._name} ended with {reason}", *self._last_output.lines())))
@@ -95,9 +109,8 @@ class Child:
             except asyncio.IncompleteReadError as end:
                 line = end.partial
             except asyncio.LimitOverrunError as overrun:
-                # The rest of it must not be taken for a line of its own.
                 await self._output.read(overrun.consumed)
-                is_too_long = True
+                is_too_long = True  # and its rest must not be taken for a line of its own
                 continue
             if is_too_long:
                 raise ValueError(f"{self._name} printed a line that is too long")
@@ -110,9 +123,10 @@ class Child:
                 yield await self.read_line()
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send *number* to the whole group: what the child has started must not stay behind."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+        """Send *number* to the whole group, unless the child was reaped: what it has started must not stay behind."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
 
     async def end(self, grace_seconds: float, *, close_input: bool = False) -> None:
         """Ask the group to stop, kill it after *grace_seconds*, and leave neither process nor zombie behind.
@@ -124,15 +138,39 @@ class Child:
                 self.kill(signal.SIGTERM)
                 if close_input:
                     self._input.close()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._process.wait(), grace_seconds)
+                await asyncio.wait((self._ending,), timeout=grace_seconds)
         finally:
             self.kill()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), KILL_SECONDS_MAX)
-        self._input.close()
+        await asyncio.wait((self._ending,), timeout=KILL_SECONDS_MAX)
         await asyncio.wait((self._draining,), timeout=DRAIN_SECONDS_MAX)
         self._draining.cancel()
+        for pipe in self._pipes:
+            pipe.close()
+
+
+async def _open_reader(pipe: IO[bytes] | None, bytes_max: int) -> _Output:
+    reader = asyncio.StreamReader(bytes_max)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+    return reader, transport
+
+
+async def _wait_for_exit(pid: int) -> None:
+    """Return when the child *pid* has ended; it still is to be reaped."""
+    try:
+        handle = os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not Linux, or no descriptor is free
+        flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        while os.waitid(os.P_PID, pid, flags) is None:  # noqa: ASYNC110, ASYNC222 - there is no event to wait for
+            await asyncio.sleep(_POLL_SECONDS)
+        return
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(handle, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
 
 
 def run_program(

@@ -9,8 +9,7 @@ from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import SettingsError
 from ringrift.kernel.settings import Settings
 from ringrift.kernel.value import Value
-from ringrift.node import Node, release_node_roles
-from ringrift.store.open import only_coordinator, open_store
+from ringrift.node import Node, open_node_store
 from ringrift.store.ports import Store
 from ringrift.supervision.spec import COORDINATES
 from ringrift.work.launch.ports import Launch
@@ -48,12 +47,8 @@ class Cluster:
         if not leaders:
             raise SettingsError("node.profile", [m.profile for m in members], "one node must be coordinator or full")
         async with AsyncExitStack() as stack:
-            stack.enter_context(only_coordinator(settings.store, leaders[0].id))
-            store = await stack.enter_async_context(open_store(settings.store, clock))
-            await release_node_roles(store)
-            nodes = []
-            for member in members:
-                own = settings_of(settings, member)
+            store, nodes = await open_node_store(stack, settings_of(settings, leaders[0]), clock), []
+            for own in (settings_of(settings, member) for member in members):
                 opened = Node.open(own, clock, Random(rng.getrandbits(64)), store=store, launch=launch and launch(own))
                 nodes.append(await stack.enter_async_context(opened))
             yield cls(store, nodes)

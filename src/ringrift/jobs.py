@@ -14,10 +14,10 @@ import msgspec
 from ringrift.events import data, evaluation, model, selfplay, training, tuning
 from ringrift.events.base import Event
 from ringrift.events.node import CanaryPlayed
-from ringrift.job_results import check_blocks, count_in, only_artifact
-from ringrift.kernel.errors import InvalidPayload, InvalidWork, JobFailed, UnknownName
+from ringrift.kernel.errors import InvalidPayload, InvalidWork, JobFailed, require_name
 from ringrift.kernel.value import Value, ValueType, changed
-from ringrift.workload.api import JobResult, JobSpec, Scalar
+from ringrift.kernel.variant import parse
+from ringrift.workload.api import SETTINGS_LENGTH_MAX, Artifact, JobResult, JobSpec, Scalar
 
 PRIORITY_MIN, PRIORITY_MAX = 0, 100
 URGENT, STAGE, ORDINARY = 90, 60, 40
@@ -99,6 +99,37 @@ class Job(Value, metaclass=_JobType):
         return getattr(event, "job", None) == self.key
 
 
+def _only_artifact(result: JobResult, kind: str) -> Artifact:
+    """The one artifact of *kind*."""
+    artifacts = [output for output in result.outputs if output.kind == kind]
+    if len(artifacts) != 1:
+        raise JobFailed(f"the workload made {len(artifacts)} artifacts of kind {kind}, not 1")
+    return artifacts[0]
+
+
+def _count_in(artifact: Artifact, key: str) -> int:
+    """The number that the workload reports under *key*: whole and above 0."""
+    number = artifact.meta.get(key)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        reason = f"the workload reports {key} = {number!r}: a whole number above 0 is needed"
+        raise JobFailed(reason, blob=artifact.blob)
+    return number
+
+
+def _check_blocks(result: JobResult, variant: str, first: int, count: int) -> None:
+    """Raise JobFailed unless the blocks, which are evidence, are those of the job, each score between 0 and 1."""
+    if len(result.settings) > SETTINGS_LENGTH_MAX:
+        raise JobFailed(f"settings of a match: at most {SETTINGS_LENGTH_MAX} characters, not {len(result.settings)}")
+    numbers = [block.number for block in result.blocks]
+    if numbers != list(range(first, first + count)):
+        raise JobFailed(f"blocks {first} … {first + count - 1} are needed, not {numbers[:8]}")
+    seats = parse(variant).players
+    for block in result.blocks:
+        for name, values in (("scores", block.scores), ("ranks", block.ranks or block.scores)):  # ranks may be left out
+            if len(values) != seats or not all(0.0 <= value <= 1.0 for value in values):
+                raise JobFailed(f"block {block.number} needs {seats} {name} from 0 to 1, not {list(values)[:8]}")
+
+
 class Play(Job, tag="play", stage="selfplay", plays_games=True, input_fields=("model",), param_fields=("games",)):
     """Play a batch of games with *model*."""
 
@@ -106,8 +137,8 @@ class Play(Job, tag="play", stage="selfplay", plays_games=True, input_fields=("m
     games: int
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        batch = only_artifact(result, "games")
-        games, shared = count_in(batch, "games"), {"variant": self.variant, "model": self.model, "node": node}
+        batch = _only_artifact(result, "games")
+        games, shared = _count_in(batch, "games"), {"variant": self.variant, "model": self.model, "node": node}
         return (selfplay.BatchFinished(batch=batch.blob, games=games, ephemeral=ephemeral, **shared),)
 
 
@@ -127,10 +158,10 @@ class Export(Job, tag="export", stage="export", queue="export", input_fields=("b
     batches: tuple[str, ...]
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        samples = only_artifact(result, "samples")
+        samples = _only_artifact(result, "samples")
         refused = tuple(blob for blob in self.batches if blob in result.refused)
         used = tuple(blob for blob in self.batches if blob not in refused)
-        count, shared = count_in(samples, "samples"), {"variant": self.variant, "node": node, "job": self.key}
+        count, shared = _count_in(samples, "samples"), {"variant": self.variant, "node": node, "job": self.key}
         return (data.Exported(samples=samples.blob, count=count, batches=used, refused=refused, **shared),)
 
 
@@ -142,7 +173,7 @@ class Train(Job, tag="train", stage="train", input_fields=("samples", "parent"),
     parent: str | None = None
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        blob, metrics = only_artifact(result, "model").blob, dict(result.metrics)
+        blob, metrics = _only_artifact(result, "model").blob, dict(result.metrics)
         event = training.Finished(variant=self.variant, model=blob, generation=self.generation, node=node, job=self.key)
         return (msgspec.structs.replace(event, samples=self.samples, parent=self.parent, metrics=metrics),)
 
@@ -200,8 +231,7 @@ class Match(Job, tag="match", stage="evaluate", plays_games=True, queue="evaluat
     def inputs(self) -> _Inputs:
         if self.is_canary:
             return {}
-        champion = {} if self.baseline else {"champion": (self.champion,)}
-        return {"candidate": (self.candidate,), **champion}
+        return {"candidate": (self.candidate,), **({} if self.baseline else {"champion": (self.champion,)})}
 
     @property
     def params(self) -> _Params:
@@ -210,7 +240,7 @@ class Match(Job, tag="match", stage="evaluate", plays_games=True, queue="evaluat
         return {"first": self.first, "count": self.count, **{name: value for name, value in optional.items() if value}}
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        check_blocks(result, self.variant, self.first, self.count)
+        _check_blocks(result, self.variant, self.first, self.count)
         rows = [(block.number, tuple(block.scores), tuple(block.ranks)) for block in result.blocks]
         blocks = tuple(evaluation.Block(number=number, scores=scores, ranks=ranks) for number, scores, ranks in rows)
         if self.is_canary:
@@ -263,13 +293,14 @@ class Rate(Job, tag="rate", stage="evaluate", runs_in="worker", key_fields=(), i
     tally: str
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        report = only_artifact(result, "report")
+        report = _only_artifact(result, "report")
         try:
             summary = msgspec.json.decode(str(report.meta.get("summary")), type=evaluation.Summary)
         except msgspec.DecodeError as error:
             raise JobFailed(f"the report has no summary: {error}", blob=report.blob) from error
-        blob, tally = report.blob, self.tally
-        return (evaluation.Rated(variant=self.variant, report=blob, tally=tally, summary=summary, node=node),)
+        return (
+            evaluation.Rated(variant=self.variant, report=report.blob, tally=self.tally, summary=summary, node=node),
+        )
 
 
 class Import(Job, tag="import", stage="import", key_fields=("file",), input_fields=("file",)):
@@ -278,7 +309,7 @@ class Import(Job, tag="import", stage="import", key_fields=("file",), input_fiel
     file: str
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        blob = only_artifact(result, "model").blob
+        blob = _only_artifact(result, "model").blob
         return (model.Imported(variant=self.variant, model=blob, source=self.file, node=node),)
 
     def is_ended_by(self, event: Event) -> bool:
@@ -287,7 +318,8 @@ class Import(Job, tag="import", stage="import", key_fields=("file",), input_fiel
 
 JOBS: tuple[type[Job], ...] = tuple(Job.__subclasses__())
 LOOP_STAGES = (*dict.fromkeys(job.stage for job in JOBS), "promote")  #: *promote*, the move of a champion, has no job.
-JOB_KINDS = frozenset(job.kind() for job in JOBS)
+STAGES = {job.kind(): job.stage for job in JOBS}
+JOB_KINDS = frozenset(STAGES)
 GAME_KINDS = frozenset(job.kind() for job in JOBS if job.plays_games)
 NODE_KINDS = frozenset(job.kind() for job in JOBS if job.runs_in == "node")
 _DECODERS = {job.kind(): msgspec.json.Decoder(job) for job in JOBS}
@@ -311,12 +343,9 @@ class JobFilter(Value):
 
 def purpose_of(job: Job | None) -> str:
     """What *job* is for: the purpose of a match, for a Sync the kind of its blob or *repair*; else empty."""
-    match job:
-        case Match():
-            return str(job.purpose)
-        case Sync():
-            return "repair" if job.repair else job.kind_of
-    return ""
+    if isinstance(job, Sync):
+        return "repair" if job.repair else job.kind_of
+    return str(job.purpose) if isinstance(job, Match) else ""
 
 
 def encode(job: Job) -> bytes:
@@ -336,8 +365,7 @@ def encode(job: Job) -> bytes:
 
 def decode(kind: str, body: bytes) -> Job:
     """The job in *body*.  Raises UnknownName or InvalidPayload."""
-    if kind not in _DECODERS:
-        raise UnknownName("job", kind, _DECODERS)
+    require_name("job", kind, _DECODERS)
     try:
         return _DECODERS[kind].decode(body)
     except msgspec.DecodeError as error:

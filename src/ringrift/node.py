@@ -1,9 +1,10 @@
 """Node: one process's share of the cluster, built in one function that reads as the architecture, top to bottom."""
 
+import os
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from random import Random
 from typing import Any
@@ -17,11 +18,12 @@ from ringrift.bus.recorder import open_recorder
 from ringrift.bus.router import Router
 from ringrift.cluster.activity import ActivityTracker
 from ringrift.cluster.leadership import Roles
-from ringrift.cluster.roster import NodeRecord, Roster
+from ringrift.cluster.roster import NODES, NodeRecord, Roster
 from ringrift.daemons import DAEMONS, ROLES
 from ringrift.events.node import Joined, Left
+from ringrift.kernel.backoff import wait_out
 from ringrift.kernel.clock import Clock, SystemClock
-from ringrift.kernel.errors import NodeAway, TransferError
+from ringrift.kernel.errors import TRANSIENT, NodeAway, TransferError
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import Settings
 from ringrift.pipeline.file_jobs import FileJobs
@@ -34,16 +36,19 @@ from ringrift.supervision.spec import COORDINATES, Daemon
 from ringrift.supervision.supervisor import Supervisor
 from ringrift.sync import ledger
 from ringrift.sync.transfer import Reach, Transfer
-from ringrift.work.breakers import forget_node
+from ringrift.work.breakers import BREAKERS, NODE
 from ringrift.work.desk import StoreDesk
 from ringrift.work.launch.ports import Launch
 from ringrift.work.launch.process import ProcessLaunch
 from ringrift.work.limits import KINDS
-from ringrift.work.runner import Checkpoint, FetchInputs, OnProgress, Runner, WorkerPool
+from ringrift.work.runner import FetchInputs, OnProgress, Runner
+from ringrift.work.running_job import Checkpoint
+from ringrift.work.worker_pool import WorkerPool
 
+_LEAVE_SECONDS_MAX = 3.0  #: How long a node that stops waits for a store that is busy or full.
 _PARTS_OF_PARTS = """
     policy=settings.policy replicas=settings.replicas readers=supervisor.readers
-    store_settings=settings.store bus_settings=settings.bus work_settings=settings.work
+    store_settings=settings.store bus_settings=settings.bus work_settings=settings.work sweep_settings=settings.sweep
 """
 _DERIVED_PARTS = dict(pair.split("=") for pair in _PARTS_OF_PARTS.split())  #: What daemons ask for by another name.
 
@@ -66,6 +71,7 @@ class Node:
     roles: Roles
     record: NodeRecord
     activity: ActivityTracker
+    transfer: Transfer
     runner: Runner
     supervisor: Supervisor
 
@@ -85,8 +91,9 @@ class Node:
         leads = leads and me.profile in COORDINATES
         simulated = not isinstance(clock, SystemClock)  # then there are no threads, and no foreign code
         async with AsyncExitStack() as stack:
-            store = store or await _open_store(stack, settings, clock)
-            blobs = blobs or FolderBlobs(settings.blobs.folder)
+            store = store or await open_node_store(stack, settings, clock)
+            address = settings.blobs.address()
+            blobs = blobs or await _open_blobs(store, address, me.id)
             ids = Ids(clock, rng)
             recorder = await stack.enter_async_context(open_recorder(settings.trace, me.id, clock, ids, store))
             envelopes = EnvelopeFactory(me.id, clock, ids, recorder)
@@ -96,35 +103,35 @@ class Node:
             roster = Roster(store, clock, settings.cluster.beat_seconds)
             seconds = settings.cluster.role_seconds
             roles = Roles(me.id, store, clock, ROLES if leads else (), seconds, envelopes=envelopes)
-            address = settings.blobs.folder
             record = NodeRecord(id=me.id, profile=me.profile, address=address, beat=0, ephemeral=me.ephemeral)
+            record = record if simulated else msgspec.structs.replace(record, pid=os.getpid())
             transfer = Transfer(me.id, store, blobs, reach or _reach_by(roster), envelopes)
             file_jobs = FileJobs(record, transfer, roster, settings)
             runner = Runner(
-                me.id, desk, WorkerPool(launch or ProcessLaunch(address, work.executables), work), clock, work,
+                me.id, desk, WorkerPool(launch or ProcessLaunch(address, work.executables, me.id), work), clock, work,
                 KINDS[me.profile], fetch_inputs=_fetch_by(transfer, me.id), run_on_node=file_jobs.move,
                 make_outcome=file_jobs.conclude, wait=partial(store.wait, None), publish=router.publish_memory,
             )  # fmt: skip
             activity = ActivityTracker(me.id)
             activity.subscribe(router)
             intervals = CheckIntervals(stall_seconds_max=None if simulated else STALL_SECONDS_MAX)
+            want = roles.stand_for if leads else None
             supervisor = Supervisor(
-                me.id, router, clock, holds=roles.holds, check=roles.check, want=roles.stand_for if leads else None,
-                rng=rng, intervals=intervals,
-            )  # fmt: skip
+                me.id, router, clock, holds=roles.holds, check=roles.check, want=want, rng=rng, intervals=intervals
+            )
             node = cls(
-                node_id=me.id, settings=settings, clock=clock, rng=rng, ids=ids, envelopes=envelopes, store=store,
-                blobs=blobs, router=router, desk=desk, roster=roster, roles=roles, record=record, activity=activity,
-                runner=runner, supervisor=supervisor,
+                me.id, settings, clock, rng, ids, envelopes, store, blobs, router, desk, roster, roles, record,
+                activity, transfer, runner, supervisor,
             )  # fmt: skip
-            await node._recover()
+            await wait_out(node._recover)
             stack.push_async_callback(node._leave)
             daemons, parts = DAEMONS + extra, node.parts()
             plugins, broken = ((), ()) if simulated else plugin.installed(daemons, parts, me.profile)
-            disabled = me.disabled_daemons
-            running = supervisor.run(daemons + plugins, parts, me.profile, broken, begin=begin, disabled=disabled)
+            running = supervisor.run(
+                daemons, parts, me.profile, broken, plugins=plugins, begin=begin, disabled=me.disabled_daemons
+            )
             await stack.enter_async_context(running)
-            await router.publish(Joined(node=me.id, profile=me.profile), source="node")
+            await wait_out(partial(router.publish, Joined(node=me.id, profile=me.profile), source="node"))
             yield node
 
     def parts(self) -> dict[str, Any]:
@@ -135,44 +142,65 @@ class Node:
     async def _recover(self) -> None:
         """Correct what an earlier process of this node left behind, however it ended."""
         await self.desk.revoke_own(f"node {self.node_id} started again", started=True)
-        names = await self.blobs.names()
-        async with self.store.begin() as tx:
-            await ledger.correct(tx, self.node_id, names)
+        await ledger.correct(self.store, self.blobs, self.node_id)
         await self.roles.elect()
 
     async def _leave(self) -> None:
         """Release what other nodes would have to wait for.  A crash instead is as safe, only slower for them."""
+        with suppress(*TRANSIENT):
+            await wait_out(self._release, seconds_max=_LEAVE_SECONDS_MAX)
+
+    async def _release(self) -> None:
         roles = await self.roles.resign()
         await self.roster.put(msgspec.structs.replace(self.record, gone=True))
         async with self.store.begin() as tx:
             left = Left(node=self.node_id, profile=self.record.profile, roles=roles)
-            await forget_node(tx, self.node_id)
+            await BREAKERS.delete(tx, [f"{NODE}:{self.node_id}"])  # it begins anew when it returns
             await tx.append([self.envelopes.make(left, source="node")])
 
 
-async def _open_store(stack: AsyncExitStack, settings: Settings, clock: Clock) -> Store:
-    """The store of this node alone; a coordinator locks it first, and frees the roles of processes that are gone."""
-    if settings.node.profile not in COORDINATES:
-        return await stack.enter_async_context(open_store(settings.store, clock))
-    stack.enter_context(only_coordinator(settings.store, settings.node.id))
+async def open_node_store(stack: AsyncExitStack, settings: Settings, clock: Clock) -> Store:
+    """The store of a node; a coordinator locks it first, and frees the roles of processes that are gone."""
+    leads = settings.node.profile in COORDINATES
+    if leads:
+        stack.enter_context(only_coordinator(settings.store, settings.node.id))
     store = await stack.enter_async_context(open_store(settings.store, clock))
-    await release_node_roles(store)
+    if leads:
+        await release_node_roles(store)
     return store
 
 
 async def release_node_roles(store: Store) -> None:
     """Free the roles of all nodes, not of programs: the only coordinator calls this, so their processes have ended."""
-    async with store.begin() as tx:
-        for holder in {row.holder for row in await tx.roles() if row.holder and not row.role.startswith(ROLE_PREFIX)}:
-            await tx.release_roles(holder)
+
+    async def release() -> None:
+        async with store.begin() as tx:
+            holders = {row.holder for row in await tx.roles() if not row.role.startswith(ROLE_PREFIX)}
+            for holder in filter(None, holders):
+                await tx.release_roles(holder)
+
+    await wait_out(release)
+
+
+async def _open_blobs(store: Store, address: str, node: str) -> Blobs:
+    """The folder of *node*, marked when the store first records it.  Raises NodeAway for one that is not its own."""
+    async with store.read() as view:
+        record, listed = await NODES.get(view, node), await ledger.some_of(view, node)
+    # Earlier versions wrote no markers; they recorded no process, and the path as it was set.
+    is_known = record is not None and record.pid > 0 and os.path.isabs(record.address)
+    blobs = FolderBlobs(address, node)
+    await blobs.open(is_new=not is_known, listed=listed)
+    return blobs
 
 
 def _reach_by(roster: Roster) -> Reach:
+    open_folder = cache(FolderBlobs)  # one for each: the threads that hang in it are counted there
+
     async def reach(node: str) -> Blobs:
         addresses = {record.id: record.address for record in await roster.all_nodes()}
         if node not in addresses:
             raise NodeAway(node)
-        return FolderBlobs(addresses[node])
+        return open_folder(addresses[node], node)
 
     return reach
 

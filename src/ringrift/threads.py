@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from contextlib import suppress
 from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Semaphore, Thread
@@ -43,14 +42,14 @@ class Threads:
     def run(
         self, call: Callable[..., T], *args: object, on_end: Callable[[], None] | None = None
     ) -> "asyncio.Future[T]":
-        """Run *call* in one of the threads; it must return its errors and never raise.  *on_end* is called on the loop.
+        """Run *call* in one of the threads; the future has its result or error.  *on_end* is called on the loop.
 
         Cancelling the future abandons the call, which runs on.
         """
         done: Future[T] = Future()
         if on_end is not None:
             loop = asyncio.get_running_loop()
-            done.add_done_callback(lambda _: _call_soon(loop, on_end))
+            done.add_done_callback(lambda _: call_soon(loop, on_end))
         if not self._idle.acquire(blocking=False) and self._started < self._threads_max:
             self._started += 1
             Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
@@ -61,7 +60,10 @@ class Threads:
         while (work := self._waiting.get()) is not None:
             done, call, args = work
             if done.set_running_or_notify_cancel():
-                done.set_result(call(*args))
+                try:
+                    done.set_result(call(*args))
+                except Exception as error:  # noqa: BLE001 - it belongs to who awaits the call
+                    done.set_exception(error)
             self._idle.release()
 
     def close(self) -> None:
@@ -70,6 +72,10 @@ class Threads:
             self._waiting.put(None)
 
 
-def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed, and its callers with it
+def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> bool:
+    """Have *loop* make *call*, from any thread; False if the loop was closed, and its callers with it."""
+    try:
         loop.call_soon_threadsafe(call)
+    except RuntimeError:
+        return False
+    return True

@@ -79,7 +79,7 @@ async def start_daemons(node: EmbeddedNode, *names: str) -> Node:
     host = await open_host(node)
     if WORK_DAEMON in names:
         # A program that asks for work means all that this node can do, whatever profile was started before.
-        host.runner.kinds |= KINDS[node.settings.node.profile]
+        host.runner.kinds = {*host.runner.kinds, *KINDS[node.settings.node.profile]}
     for name in names:
         if name not in host.settings.node.disabled_daemons:
             await host.supervisor.start(name)

@@ -20,7 +20,7 @@ from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.bus.recorder import open_recorder
 from ringrift.bus.router import Router
 from ringrift.kernel.clock import Clock, SystemClock
-from ringrift.kernel.errors import Backpressure, NotLeader, Overtaken, RingriftError, Unreachable
+from ringrift.kernel.errors import Backpressure, LimitReached, NotLeader, Overtaken, RingriftError, Unreachable
 from ringrift.kernel.ids import Ids, seed_of
 from ringrift.kernel.settings import Settings
 from ringrift.store.open import only_program, open_store
@@ -105,7 +105,7 @@ def _program_number(settings: Settings, stack: AsyncExitStack) -> int:
         except NotLeader:
             continue
         return number
-    raise Unreachable(f"{_PROGRAMS_MAX} programs use {settings.store.path} already")
+    raise LimitReached("this program", f"programs at {settings.store.path}", _PROGRAMS_MAX, _PROGRAMS_MAX)
 
 
 def _begins_with(prefix: str) -> Callable[[str], bool]:
@@ -146,9 +146,10 @@ class Pending(Generic[T]):
     """Something that was accepted: awaiting it, or asking for its result, waits until it is durable."""
 
     def __init__(self, future: "Future[T]") -> None:
-        self._future = future
+        self._future, self._pid = future, os.getpid()
 
     def __await__(self) -> Generator[Any, None, T]:
+        self._require_own()
         # Cancelling the caller does not cancel what was accepted.
         return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
 
@@ -162,8 +163,14 @@ class Pending(Generic[T]):
 
     def result(self, timeout: float | None = None) -> T:
         """Wait for the result.  Raises RuntimeError on the loop that has to bring it."""
+        self._require_own()
         embedded.require_other_loop("result()")
         return self._future.result(timeout)
+
+    def _require_own(self) -> None:
+        """Raise Unreachable in a forked child: its parent brings the result, and it would wait for ever."""
+        if self._pid != os.getpid() and not self._future.done():
+            raise Unreachable("this was accepted before the fork: the parent publishes it and has the result")
 
 
 class _Embedded:

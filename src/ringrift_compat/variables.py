@@ -24,7 +24,8 @@ class PublishOptions(Value):
 
 def read_options(environ: Mapping[str, str] | None = None) -> PublishOptions:
     """The options that *environ* sets.  Raises SettingsError."""
-    return PublishOptions(strict=environment.is_set("RINGRIFT_EVENT_VALIDATION_STRICT", environ))
+    name = "RINGRIFT_EVENT_VALIDATION_STRICT"
+    return PublishOptions(strict=read_flag(name, None if environ is None else environ.get(name, "")))
 
 
 def read_settings(

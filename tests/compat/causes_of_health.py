@@ -8,7 +8,7 @@ from compat.scene import Scene
 from ringrift.cluster.activity import ActivityTracker
 from ringrift.cluster.roster import NodeRecord
 from ringrift.daemons import alert, rescue
-from ringrift.daemons.beat import beat
+from ringrift.daemons.beat import _ClockWatch, beat
 from ringrift.events.base import Event
 from ringrift.events.daemon import Failed
 from ringrift.events.health import Changed
@@ -158,7 +158,7 @@ class _Heart:
         world = self._scene.world
         await beat(
             roster=world.roster, record=self._record, clock=world.clock, activity=self._activity, supervisor=sup,
-            router=world.router,
+            router=world.router, memory=_ClockWatch(),
         )  # fmt: skip
 
 

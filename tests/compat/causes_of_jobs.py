@@ -15,7 +15,8 @@ from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.stall_detector import StallDetector
 from ringrift.work.desk import JobOutcome, cancel
 from ringrift.work.launch.ports import Progress, ReportProgress
-from ringrift.work.runner import Runner, WorkerPool
+from ringrift.work.runner import Runner
+from ringrift.work.worker_pool import WorkerPool
 from ringrift.workload.api import JobResult, JobSpec
 from unit.pipeline.story import VARIANT, result
 from unit.work.loop_workers import Behaviour, LoopLaunch, LoopWorker, nothing

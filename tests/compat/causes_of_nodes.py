@@ -295,8 +295,8 @@ async def a_thin_blob_is_repaired(scene: Scene) -> None:
     roles = await world.roles()
     await scene.listen()
     await replicate.replicate(
-        store=world.store, roster=world.roster, roles=roles, replicas=Replicas(copies_min=2),
-        envelopes=world.envelopes, clock=world.clock,
+        store=world.store, roster=world.roster, roles=roles, transfer=fleet.transfer, replicas=Replicas(copies_min=2),
+        policy=Settings().policy, envelopes=world.envelopes, clock=world.clock, memory=StallDetector(),
     )  # fmt: skip
     [lease] = await world.desk().claim({"sync"}, 1)
     outcome = await fleet.jobs().move(decode(lease.kind, lease.body), lambda: None)
@@ -329,6 +329,6 @@ async def a_damaged_copy_is_scrubbed(scene: Scene) -> None:
     _damage(scene, blob)
     await scene.listen()
     await sweep.sweep(
-        store=scene.world.store, blobs=fleet.at("near"), envelopes=scene.world.envelopes,
-        store_settings=StoreSettings(),
+        store=scene.world.store, blobs=fleet.at("near"), envelopes=scene.world.envelopes, clock=scene.world.clock,
+        store_settings=StoreSettings(), sweep_settings=Settings().sweep,
     )  # fmt: skip

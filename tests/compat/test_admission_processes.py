@@ -327,3 +327,19 @@ def test_a_killed_process_leaves_no_place_taken(actors: Actors, tmp_path: Path) 
     send(second, ["admit", "u", "training", "v", "n1"])
     assert receive(second) is None
     kill(second)
+
+
+def test_a_claim_fills_only_the_places_that_are_free(actors: Actors, tmp_path: Path) -> None:
+    """Of a limit of two in the cluster, one is taken by another process: one job begins, and then none."""
+    first, second = (actors.take(str(tmp_path / "store.db"), node) for node in ("n0", "n1"))
+
+    def ask(actor: "subprocess.Popen[str]", *words: object) -> object:
+        send(actor, list(words))
+        return receive(actor)
+
+    assert ask(first, "limits", [9, 2], [9, 9]) is None
+    for seed in range(5):
+        assert ask(first, "enqueue", "play", "v", seed) is None
+    assert [ask(first, "claim", 1), ask(second, "claim", 9), ask(first, "claim", 9)] == [1, 1, 0]
+    kill(first)
+    kill(second)

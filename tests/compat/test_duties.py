@@ -279,7 +279,9 @@ def thin() -> Callable[[], object]:
     """A champion with one copy is copied."""
     line = at(Stage.COLLECTING, rounds=0).line
     keep(line)
-    node = NodeRecord(id="other", profile="selfplay", address="/nowhere", beat=1)
+    folder = Folder(Path(embedded.node().settings.blobs.folder).absolute() / "other", "other")
+    folder.mark()
+    node = NodeRecord(id="other", profile="selfplay", address=str(folder.root), beat=1)
     write(lambda tx: NODES.put(tx, [node]))
     write(lambda tx: tx.put([ledger.holding(str(line.champion), "other")]))
     return lambda: jobs("sync")

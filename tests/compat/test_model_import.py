@@ -7,7 +7,7 @@ import pytest
 
 from compat.beats import beat
 from compat.subscribers import async_test, home
-from ringrift.kernel.errors import InvalidId, InvalidPayload, Unreachable
+from ringrift.kernel.errors import InvalidId, InvalidPayload, WorkError
 from ringrift_compat.embedded_host import get_host
 from ringrift_compat.embedded_node import embedded
 from ringrift_compat.events.event_emitters import emit_training_complete
@@ -33,7 +33,7 @@ async def test_without_a_node_the_publish_is_refused_soon(tmp_path: Path) -> Non
     pending = emit_training_complete(config_key="hex8_2p", model_path=str(file))
 
     assert not pending.done()
-    with pytest.raises(Unreachable, match="no running node on this machine can import models"):
+    with pytest.raises(WorkError, match="no running node on this machine can import models"):
         await pending
     assert time.monotonic() - started < REFUSED_SECONDS_MAX
     assert get_host(embedded.node()) is None
@@ -48,7 +48,7 @@ async def test_a_killed_node_does_not_count(tmp_path: Path) -> None:
     beat("killed", 1, address=str(tmp_path))
     started = time.monotonic()
 
-    with pytest.raises(Unreachable, match="no running node"):
+    with pytest.raises(WorkError, match="no running node"):
         await emit_training_complete(config_key="hex8_2p", model_path=str(file))
     assert time.monotonic() - started < REFUSED_SECONDS_MAX
     assert published() == []

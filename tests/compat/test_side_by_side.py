@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ringrift.daemons.beat import beat
+from ringrift.daemons.beat import _ClockWatch, beat
 from ringrift.events import custom, model
 from ringrift.events.base import Envelope, Event
 from ringrift.events.pipeline import Opened
@@ -258,4 +258,4 @@ async def _jobs(node: Node, states: tuple[str, ...]) -> Any:
 
 async def _beat(node: Node) -> None:
     parts = ("roster", "record", "clock", "activity", "supervisor", "router")
-    await beat(**{part: getattr(node, part) for part in parts})
+    await beat(**{part: getattr(node, part) for part in parts}, memory=_ClockWatch())

@@ -14,6 +14,7 @@ from compat.test_embedded_node import run as run_script
 from ringrift.cluster.recovery import Attempt
 from ringrift.jobs import Export
 from ringrift.kernel.errors import InputError, StoreError, UnknownName
+from ringrift.kernel.health import Status
 from ringrift.work.desk import enqueue
 from ringrift.work.pressure import BOUNDS
 from ringrift_compat.coordinators.bootstrap import bootstrap_coordination
@@ -21,6 +22,7 @@ from ringrift_compat.coordinators.registry import COORDINATOR_REGISTRY
 from ringrift_compat.embedded_node import embedded
 from ringrift_compat.health import overall
 from ringrift_compat.health.queue_monitor import check_backpressure
+from ringrift_compat.health.survey import _unreadable
 from ringrift_compat.health.system_health import UnifiedHealthManager, _record_attempt
 from ringrift_compat.tasks.task_coordinator import TaskCoordinator
 from ringrift_compat.types import BackpressureLevel, QueueType, RecoveryAction
@@ -260,3 +262,12 @@ def test_the_archived_path_warns_and_has_the_same_names() -> None:
         importlib.reload(old)
 
     assert old.UnifiedHealthManager is current.UnifiedHealthManager is UnifiedHealthManager
+
+
+def test_a_store_that_cannot_be_read_leaves_nothing_to_know() -> None:
+    """No points, critical, and the error with what to do."""
+    health = _unreadable("no such file")
+
+    assert (health.score, health.status, health.is_critical) == (0.0, Status.UNHEALTHY, True)
+    assert "no such file" in health.reasons()[0]
+    assert "ringrift doctor" in health.reasons()[0]

@@ -1,6 +1,8 @@
 """Actor: another process on the same store, which runs one action and reports on its standard output."""
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -83,18 +85,37 @@ async def doze(store: Store, node: str) -> None:
     report("ended", *ended)
 
 
+async def nap(store: Store) -> None:
+    """Stop inside a transaction, as Ctrl-Z would, and report how it ended after all."""
+    try:
+        async with store.begin() as tx:
+            await tx.append([Envelope(id="before-the-nap", name="custom.published", body=b"{}")])
+            report("inside")
+            os.kill(os.getpid(), signal.SIGSTOP)
+        report("committed")
+    except RingriftError as refused:
+        report(type(refused).__name__)
+    async with store.begin() as tx:
+        await tx.append([Envelope(id="after-the-nap", name="custom.published", body=b"{}")])
+    report("awake")
+
+
 PARTS: dict[str, Callable[..., Awaitable[None]]] = {
     "claim": claim,
     "append": append,
     "look": look,
     "die": die,
     "doze": doze,
+    "nap": nap,
 }
 
 
 async def play(part: str, path: str, *words: str) -> None:
     """Open the store and play *part* on it."""
-    async with open_store(StoreSettings(path=path), SystemClock()) as store:
+    busy = os.environ.get("BUSY_SECONDS_MAX")
+    limits = {"tx_seconds_max": float(busy), "busy_seconds_max": float(busy)} if busy else {}
+    settings = StoreSettings(path=path, **limits)
+    async with open_store(settings, SystemClock()) as store:
         await PARTS[part](store, *words)
 
 

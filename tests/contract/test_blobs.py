@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from ringrift.blobs.folder import FolderBlobs
 from ringrift.blobs.ports import CHUNK, Blobs
 from ringrift.kernel.errors import Corrupt, InvalidId, NoRoom, NoRoute
 from ringrift.sim.blobs import MemoryBlobs
+from ringrift.threads import Threads
 from wait import wait_until
 
 DATA = b"some games"
@@ -42,7 +42,7 @@ class Shelf:
 
 def files_below(folder: Path) -> list[str]:
     """The names of all files in *folder* and its folders."""
-    return [path.name for path in folder.rglob("*") if path.is_file()]
+    return [path.name for path in folder.rglob("*") if path.is_file() and path.name != "lock"]
 
 
 @pytest.fixture(params=["folder", "memory"])
@@ -65,6 +65,11 @@ async def whole(blobs: Blobs, blob: str) -> bytes:
     return b"".join([chunk async for chunk in blobs.read(blob)])
 
 
+async def names_of(blobs: Blobs) -> list[str]:
+    """The names of all blobs, in order."""
+    return [stored.blob for stored in await blobs.page("", 10_000)]
+
+
 def test_a_blob_is_named_by_its_bytes(shelf: Shelf) -> None:
     """Putting returns the SHA-256 of each of the datas, and each can be read under that name, also the empty one."""
     datas = [DATA, b"", bytes(range(256)) * 40]
@@ -84,7 +89,7 @@ def test_putting_again_changes_nothing(shelf: Shelf) -> None:
 
     async def story() -> tuple[set[str], list[str]]:
         puts = await asyncio.gather(*(shelf.blobs.put([DATA, DATA]) for _ in range(8)))
-        return {name for names in puts for name in names}, list(await shelf.blobs.names())
+        return {name for names in puts for name in names}, await names_of(shelf.blobs)
 
     assert run(story()) == ({NAME}, [NAME])
     assert shelf.left() in ([], [NAME])
@@ -114,7 +119,7 @@ def test_wrong_bytes_leave_nothing(shelf: Shelf, datas: tuple[bytes, ...]) -> No
         with pytest.raises(Corrupt) as refused:
             await shelf.blobs.write(NAME, pieces(*datas))
         assert refused.value.blob == NAME
-        return await shelf.blobs.have([NAME]), list(await shelf.blobs.names())
+        return await shelf.blobs.have([NAME]), await names_of(shelf.blobs)
 
     assert run(story()) == (frozenset(), [])
     assert shelf.left() == []
@@ -139,13 +144,13 @@ def test_a_blob_is_invisible_until_it_is_whole(shelf: Shelf) -> None:
     async def slowly() -> AsyncIterator[bytes]:
         for byte in DATA:
             yield bytes([byte])
-            visible.extend([*await shelf.blobs.names(), *await shelf.blobs.have([NAME])])
+            visible.extend([*await names_of(shelf.blobs), *await shelf.blobs.have([NAME])])
             with pytest.raises(NoRoute):
                 await whole(shelf.blobs, NAME)
 
     async def story() -> list[str]:
         await shelf.blobs.write(NAME, slowly())
-        return list(await shelf.blobs.names())
+        return await names_of(shelf.blobs)
 
     assert run(story()) == [NAME]
     assert visible == []
@@ -162,7 +167,7 @@ def test_a_transfer_that_breaks_leaves_nothing(shelf: Shelf, error: BaseExceptio
     async def story() -> list[str]:
         with pytest.raises(type(error)):
             await shelf.blobs.write(NAME, break_off())
-        return list(await shelf.blobs.names())
+        return await names_of(shelf.blobs)
 
     assert run(story()) == []
     assert shelf.left() == []
@@ -180,7 +185,7 @@ def test_a_damaged_blob_is_detected_on_reading(shelf: Shelf, damaged: bytes) -> 
         assert refused.value.blob == NAME
         with pytest.raises(NoRoute):
             await whole(shelf.blobs, NAME)
-        return list(await shelf.blobs.names()), await shelf.blobs.have([NAME])
+        return await names_of(shelf.blobs), await shelf.blobs.have([NAME])
 
     assert run(story()) == ([], frozenset())
 
@@ -224,11 +229,11 @@ def test_scrubbing_detects_every_damaged_blob(shelf: Shelf) -> None:
         names = sorted(await shelf.blobs.put(datas))
         for name in (names[0], names[3], names[6]):
             shelf.damage(name, b"damaged")
-        result, steps, position = [], 0, ""
-        while steps == 0 or position:
-            corrupt, position = await shelf.blobs.scrub(position, 3)
-            result, steps = [*result, *corrupt], steps + 1
-        return result, steps, names, list(await shelf.blobs.names())
+        result, steps, page = [], 0, await shelf.blobs.page("", 3)
+        while page:
+            result, steps = [*result, *await shelf.blobs.verify([stored.blob for stored in page])], steps + 1
+            page = await shelf.blobs.page(page[-1].blob, 3)
+        return result, steps, names, await names_of(shelf.blobs)
 
     result, steps, names, left = run(story())
 
@@ -265,7 +270,7 @@ def test_a_name_that_is_no_hash_is_refused(shelf: Shelf, verb: str, name: str) -
     async def story() -> list[str]:
         with pytest.raises(InvalidId):
             await uses[verb]()
-        return list(await shelf.blobs.names())
+        return await names_of(shelf.blobs)
 
     assert run(story()) == []
     assert shelf.left() == []
@@ -275,10 +280,10 @@ def test_blobs_outlive_the_object(tmp_path: Path) -> None:
     """Another object over the same folder reads the blobs that were put, and an absent folder is an empty one."""
 
     async def story() -> tuple[list[str], bytes]:
-        assert list(await FolderBlobs(tmp_path / "none").names()) == []
+        assert await names_of(FolderBlobs(tmp_path / "none")) == []
         await FolderBlobs(tmp_path / "blobs").put([DATA])
         again = FolderBlobs(tmp_path / "blobs")
-        return list(await again.names()), await whole(again, NAME)
+        return await names_of(again), await whole(again, NAME)
 
     assert run(story()) == ([NAME], DATA)
 
@@ -295,7 +300,7 @@ def test_a_full_disk_is_reported_and_leaves_no_partial_blob(small_disk: Path, ve
             await (blobs.put([great]) if verb == "put" else blobs.write(name, pieces(great[:500_000], great[500_000:])))
         assert files_below(small_disk) == []
         await blobs.put([DATA])
-        return list(await blobs.names())
+        return list(await names_of(blobs))
 
     assert run(story()) == [NAME]
 
@@ -311,23 +316,25 @@ def test_a_disk_without_room_for_files_is_full_too(small_disk: Path) -> None:
         run(blobs.put([DATA]))
 
 
-class Turnstile(ThreadPoolExecutor):
-    """A thread pool whose calls, once begun, wait until they are let through."""
+class Turnstile(Threads):
+    """Threads whose calls, once begun, wait until they are let through."""
 
     def __init__(self) -> None:
-        super().__init__(max_workers=2)
+        super().__init__(2, "turnstile")
         self.open, self.begun = threading.Event(), threading.Event()
         self.open.set()
 
-    def submit(self, call: Callable[..., Any], /, *args: Any, **words: Any) -> "Future[Any]":
+    def run(
+        self, call: Callable[..., Any], *args: object, on_end: Callable[[], None] | None = None
+    ) -> "asyncio.Future[Any]":
         """Run *call* when it is let through."""
 
         def let_through() -> Any:
             self.begun.set()
             self.open.wait()
-            return call(*args, **words)
+            return call(*args)
 
-        return super().submit(let_through)
+        return super().run(let_through, on_end=on_end)
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -335,6 +342,7 @@ class Turnstile(ThreadPoolExecutor):
 def test_a_cancelled_write_leaves_no_file_and_touches_no_other(tmp_path: Path, moment: str, times: int) -> None:
     """A write that is cancelled, even twice, while a thread works for it ends only when that thread has ended."""
     blobs, turnstile, victim = FolderBlobs(tmp_path / "blobs"), Turnstile(), tmp_path / "victim"
+    blobs._threads = turnstile
 
     def shut() -> None:
         turnstile.open.clear()
@@ -345,7 +353,6 @@ def test_a_cancelled_write_leaves_no_file_and_touches_no_other(tmp_path: Path, m
         yield DATA
 
     async def story() -> bytes:
-        asyncio.get_running_loop().set_default_executor(turnstile)
         if moment == "opening":
             shut()
         writing = asyncio.create_task(blobs.write(NAME, shut_first()))
@@ -356,7 +363,6 @@ def test_a_cancelled_write_leaves_no_file_and_touches_no_other(tmp_path: Path, m
         with victim.open("wb") as file:  # may get the number of a file that was closed too early
             turnstile.open.set()
             await asyncio.wait((writing,))
-            await asyncio.get_running_loop().shutdown_default_executor()
             file.write(b"precious")
         return victim.read_bytes()
 

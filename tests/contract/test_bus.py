@@ -14,7 +14,7 @@ from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.bus.router import Router
 from ringrift.events import catalog, data, training
 from ringrift.events.base import Envelope, Event
-from ringrift.events.edge import SIZE_MAX
+from ringrift.events.catalog import SIZE_MAX
 from ringrift.kernel.errors import IdConflict, InputError, InvalidId, InvalidPayload, TooLarge
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import BusSettings

@@ -6,13 +6,14 @@ import pytest
 
 from contract.engines import Engine
 from contract.subscribers import envelopes
-from ringrift.events import catalog, edge
+from ringrift.events import catalog
 from ringrift.events.base import Envelope, Unknown
 from ringrift.events.node import Left
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import IdConflict, InvalidId, InvalidPayload, RingriftError, TooDeep, TooLarge
 from ringrift.kernel.ids import check_name
 from ringrift.store.ports import Store
+from ringrift_compat.events import edge
 
 NAME = Left.name()
 GOOD = b'{"type":"node.left","node":"n","seen":[1,2],"why":"maintenance"}'
@@ -25,7 +26,7 @@ async def publish_untrusted(store: Store, name: str, raw: bytes, id: str | None 
     event = catalog.decode(name, raw)
     assert not isinstance(event, Unknown)
     async with store.begin() as tx:
-        [envelope] = await tx.append([envelopes("n1", SystemClock()).make_raw(event, raw, id=id)])
+        [envelope] = await tx.append([envelopes("n1", SystemClock()).make(event, body=raw, id=id)])
     return envelope
 
 

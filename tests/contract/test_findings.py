@@ -122,7 +122,7 @@ class Pair:
                 await tx.register_reader(name, 0)
             await tx.append([self._envelopes.make(lost(blob)) for blob in blobs])
         for loop, reader in zip(self._loops, self._readers.values(), strict=True):
-            await (loop.deliver_batch(0) if self.kind == "handler" else self._deliverer.deliver_batch(reader, 0))
+            await (loop.step() if self.kind == "handler" else self._deliverer.deliver_batch(reader, 0))
 
     async def retry(self, seconds: float) -> dict[str, int]:
         """Retry the due deliveries now and after so many *seconds*; the counts after that."""
@@ -130,7 +130,7 @@ class Pair:
             self.clock.seconds += pause
             if self.kind == "handler":
                 for loop in self._loops:
-                    await loop.retry()
+                    await loop.step(retry=True)
             else:
                 await self._deliverer.retry_due(self._readers, self._watch, self.clock.tick())
         return await dead_letters.stats(self.store)

@@ -26,7 +26,7 @@ from ringrift.pipeline.line import LINES
 from ringrift.sim.blobs import MemoryBlobs
 from ringrift.store.ports import Store
 from ringrift.supervision.spec import Daemon, Restart
-from ringrift.work.launch.ports import ReportProgress
+from ringrift.work.launch.ports import Progress, ReportProgress
 from ringrift.work.run_states import load_run_states
 from ringrift.workload.api import JobResult, JobSpec
 
@@ -52,6 +52,7 @@ class FragileWorker(LyingWorker):
 
     async def run(self, spec: JobSpec, resume: str | None, report: ReportProgress) -> JobResult:
         if self._pool.is_broken:
+            report(Progress(0.0, {}))
             await asyncio.sleep(0)
             raise ChildDied("no gpu")
         return await super().run(spec, resume, report)
@@ -200,7 +201,9 @@ def test_the_loop_is_paused_while_health_is_critical_and_resumes(engine: Engine)
                 await NODES.put(tx, lost)
                 for number in range(20):
                     facts = {"component": f"c{number}", "error": "no", "severity": "error", "node": "n1"}
-                    await ERRORS.put(tx, [ErrorReport(id=str(number), time=node.clock.now(), **facts)])
+                    await ERRORS.put(
+                        tx, [ErrorReport(id=str(number), time=node.clock.now(), tick=node.clock.tick(), **facts)]
+                    )
             await until(store, lambda: _is_paused(store))
             [change] = await log(store, RunStateChanged)
             assert (change.scope, change.state, change.by) == ("cluster", "paused", "heal")

@@ -13,8 +13,16 @@ import pytest
 from contract.engines import Engine
 from contract.subscribers import routed
 from ringrift.blobs.folder import FolderBlobs
-from ringrift.daemons.link_champions import _LOOK_SECONDS, _models_folder, _names, _update_links, link_champions
-from ringrift.events import model
+from ringrift.cluster import alerts
+from ringrift.daemons.link_champions import (
+    _LOOK_SECONDS,
+    _models_folder,
+    _names,
+    _report_foreign,
+    _update_links,
+    link_champions,
+)
+from ringrift.events import alert, catalog, model
 from ringrift.pipeline.line import Line, Stage
 from ringrift.pipeline.records import save_line
 from ringrift.sim.blobs import MemoryBlobs
@@ -158,21 +166,62 @@ def test_remains_of_a_killed_process_do_no_harm(on_file: Engine, tmp_path: Path)
     assert sorted(file.name for file in (tmp_path / "models").iterdir()) == sorted(_names(V))
 
 
-def test_a_foreign_file_under_the_link_name_is_kept(on_file: Engine, tmp_path: Path) -> None:
-    """A real file is replaced by the link, but is not lost."""
-    blobs = FolderBlobs(tmp_path / "blobs")
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / f"canonical_{V}.pth").write_bytes(b"mine")
+@pytest.mark.parametrize("form", ["file", "link", "folder"])
+def test_what_is_not_ours_under_the_name_of_a_link_stays(on_file: Engine, tmp_path: Path, form: str) -> None:
+    """A file, a folder or a link to elsewhere is left as it is, again and again, and the other name is linked."""
+    blobs, place = FolderBlobs(tmp_path / "blobs"), tmp_path / "models" / f"canonical_{V}.pth"
+    place.parent.mkdir()
+    (tmp_path / "mine.pth").write_bytes(b"mine")
+    if form == "link":
+        place.symlink_to(tmp_path / "mine.pth")
+    elif form == "file":
+        place.write_bytes(b"mine")
+    else:
+        place.mkdir()
 
     async def story(store: Store) -> None:
-        await blobs.put([b"first"])
-        await crown(store, b"first")
-        await _update_links(store, blobs, "n")
+        await blobs.put([b"first", b"second"])
+        for champion in (b"first", b"second"):
+            await crown(store, champion)
+            await _update_links(store, blobs, "n")
 
     on_file.run(story)
 
+    assert place.is_dir() if form == "folder" else place.read_bytes() == b"mine"
+    assert place.is_symlink() == (form == "link")
+    assert (tmp_path / "models" / f"canonical_{V}").read_bytes() == b"second"
+    assert len(list(place.parent.iterdir())) == 2, "nothing is made beside it"
+
+
+def test_what_is_not_ours_is_reported_until_it_is_moved(on_file: Engine, tmp_path: Path) -> None:
+    """One alert names the file and what to do; it is cleared, and the link made, when the file is gone."""
+    blobs, place = FolderBlobs(tmp_path / "blobs"), tmp_path / "models" / f"canonical_{V}.pth"
+    place.parent.mkdir()
+    place.write_bytes(b"mine")
+
+    async def story(store: Store) -> list[list[Any]]:
+        await blobs.put([b"first"])
+        await crown(store, b"first")
+        events = []
+        async with routed(store) as router:
+            for _ in range(2):
+                await _report_foreign(store, router, blobs, "n")
+                async with store.begin() as tx:
+                    for envelope in await tx.read(0, 100, [alert.Raised.name()]):
+                        await alerts.apply(tx, alerts.judge(catalog.decode(envelope.name, envelope.body)), 0.0)
+            place.unlink()
+            await _update_links(store, blobs, "n")
+            await _report_foreign(store, router, blobs, "n")
+        async with store.read() as view:
+            events = await view.read(0, 100, [alert.Raised.name(), alert.Cleared.name()])
+        return [catalog.decode(envelope.name, envelope.body) for envelope in events]
+
+    raised, cleared = on_file.run(story)
+
+    assert (raised.subject, cleared.subject) == (f"n/{place.name}",) * 2
+    assert str(place) in raised.detail
+    assert "move it" in raised.detail
     assert read(tmp_path) == [b"first"] * 2
-    assert (tmp_path / "models" / f"canonical_{V}.pth.kept").read_bytes() == b"mine"
 
 
 def test_without_files_nothing_is_linked(engine: Engine, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from contract.engines import Engine
 from job_context import job_context
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.daemons.pipeline import pipeline
-from ringrift.evaluation.rating import rate
+from ringrift.evaluation.rating import fit, rate
 from ringrift.evaluation.tally import Player, Tally, add
 from ringrift.events import catalog, node
 from ringrift.events.base import Event
@@ -26,8 +26,8 @@ from ringrift.kernel.settings import BlobSettings, ClusterSettings, Policy, Repl
 from ringrift.kernel.verdict import Verdict
 from ringrift.node import Node
 from ringrift.pipeline import ratings
-from ringrift.pipeline.line import DECISIONS, Decision, Line, Stage
-from ringrift.pipeline.ratings import _ERAS, _MATCHES, BLOCKS
+from ringrift.pipeline.line import Line, Stage
+from ringrift.pipeline.ratings import _ERAS, BLOCKS, MATCHES
 from ringrift.pipeline.records import save_line
 from ringrift.sim.blobs import MemoryBlobs
 from ringrift.store.ports import Reads, Store
@@ -50,8 +50,9 @@ RANKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 async def recount_log(view: Reads, variant: str) -> Tally:
     """All counts of *variant* recomputed from the log of matches, block by block."""
     tally = Tally()
-    for match in await _MATCHES.all(view, "variant", variant):
-        blocks = await BLOCKS.all(view, "match", match.id)
+    played = await BLOCKS.all(view)
+    for match in [match for match in await MATCHES.all(view) if match.variant == variant]:
+        blocks = [block for block in played if block.match == match.id]
         nodes = sorted({block.node for block in blocks})
         quarantined = await QUARANTINES.get_many(view, nodes)
         eras = {node: await _ERAS.get(view, node) or 0 for node in nodes if node not in quarantined}
@@ -107,12 +108,10 @@ def envelopes() -> EnvelopeFactory:
 async def begin(store: Store) -> None:
     """An idle line whose generation 0 is known."""
     line = Line(variant=VARIANT, workload="fake", players=3, stage=Stage.RESTING, champion=TWO, generation=2)
-    first = Decision(
-        variant=VARIANT, model=START, promoted=True, reason="generation 0", generation=0, time=1.0, id="first"
-    )
+    first = ratings.with_champion(ratings.LineRatings(variant=VARIANT), START, 0, 1.0)
     async with store.begin() as tx:
         await save_line(tx, line)
-        await DECISIONS.put(tx, [first])
+        await ratings.RATINGS.put(tx, [first])
 
 
 async def take(store: Store, *events: Event) -> None:
@@ -187,7 +186,7 @@ def test_ratings_are_the_same_bits_in_any_order(tmp_path: Path) -> None:
             output, report = await rated(store, folder, events)
             async with store.read() as view:
                 tally = await recount_log(view, VARIANT)
-            again = rate(tally, {Player(weights=START, settings="sims=16"): 0.0})
+            again = rate(fit(tally, {Player(weights=START, settings="sims=16"): 0.0}))
             return output, report, tuple(rating.elo.value.hex() for rating in again)
 
         actual[name] = Engine(tmp_path / f"{number}.db").run(story)

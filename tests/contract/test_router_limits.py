@@ -46,6 +46,28 @@ def test_plain_functions_get_threads_and_keep_the_order(on_file: Engine) -> None
     assert not any(two_at_once)
 
 
+def test_a_subscriber_that_hangs_or_fails_delays_no_other(on_file: Engine) -> None:
+    """While one subscriber hangs and another fails each time, the third receives everything at once."""
+    good, bad = Subscriber(), Subscriber()
+    bad.errors = {str(number): ValueError("no") for number in range(50)}
+
+    async def story(store: Store) -> dict[str, tuple[int, int, int]]:
+        never = asyncio.Event()
+        async with routed(store) as bus:
+            bus.subscribe(data.Lost, Subscriber(lambda event: never.wait()).live, name="hangs")
+            bus.subscribe(data.Lost, bad.live, name="fails")
+            bus.subscribe(data.Lost, good.live, name="good")
+            for number in range(50):
+                await bus.publish(lost(str(number)))
+            await wait_until(lambda: len(good.received) == len(bad.received) == 50)
+            return {each.name: (each.delivered, each.failed, each.waiting) for each in bus.subscriptions}
+
+    counts = on_file.run(story)
+
+    assert good.received == [str(number) for number in range(50)]
+    assert counts == {"hangs": (0, 0, 49), "fails": (0, 50, 0), "good": (50, 0, 0)}
+
+
 class Crowd:
     """Counts how many callers are inside at once, and releases them on demand."""
 
@@ -113,28 +135,6 @@ def test_the_concurrency_of_a_subscriber_is_bounded(on_file: Engine, plain: bool
         return crowd
 
     assert on_file.run(story).most == 3
-
-
-def test_a_subscriber_that_hangs_or_fails_delays_no_other(on_file: Engine) -> None:
-    """While one subscriber hangs and another fails each time, the third receives everything at once."""
-    good, bad = Subscriber(), Subscriber()
-    bad.errors = {str(number): ValueError("no") for number in range(50)}
-
-    async def story(store: Store) -> dict[str, tuple[int, int, int]]:
-        never = asyncio.Event()
-        async with routed(store) as bus:
-            bus.subscribe(data.Lost, Subscriber(lambda event: never.wait()).live, name="hangs")
-            bus.subscribe(data.Lost, bad.live, name="fails")
-            bus.subscribe(data.Lost, good.live, name="good")
-            for number in range(50):
-                await bus.publish(lost(str(number)))
-            await wait_until(lambda: len(good.received) == len(bad.received) == 50)
-            return {each.name: (each.delivered, each.failed, each.waiting) for each in bus.subscriptions}
-
-    counts = on_file.run(story)
-
-    assert good.received == [str(number) for number in range(50)]
-    assert counts == {"hangs": (0, 0, 49), "fails": (0, 50, 0), "good": (50, 0, 0)}
 
 
 class Gate:

@@ -124,6 +124,24 @@ def test_settled_deliveries_go_with_their_events(engine: Engine) -> None:
     assert engine.run(story) == ["dead"]
 
 
+def test_settled_deliveries_go_behind_a_dead_letter(engine: Engine) -> None:
+    """A dead letter keeps its own event and nothing else: settled deliveries of later events are dropped."""
+
+    async def story(store: Store) -> list[tuple[str, int]]:
+        published = await append(store, *TEN)
+        states = ("dead", "done", "discarded", "done")
+        async with store.begin() as tx:
+            await tx.put_deliveries(
+                [delivery("r", e.position, state) for e, state in zip(published, states, strict=False)]
+            )
+        await compact(store, keep=7)
+        async with store.read() as view:
+            rows = await view.deliveries(("done", "discarded", "dead", "parked"), 10)
+        return [(row.state, row.position) for row in rows]
+
+    assert engine.run(story) == [("dead", 1), ("done", 4)]
+
+
 def test_the_disk_gets_its_space_back(on_file: Engine) -> None:
     """After thousands of events were dropped, the database has fewer pages than before."""
 

@@ -1,6 +1,7 @@
 """Faults below the store become our own errors, change nothing else, and no driver's error leaks."""
 
 import asyncio
+import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from contract.engines import Door, Engine, append, delivery, envelope, logged, put, recorded, run, settle
-from ringrift.kernel.errors import NoRoom, StoreError, Unreachable
+from ringrift.kernel.errors import Busy, NoRoom, StoreError, Unreachable
 from ringrift.sim.disk import Disk
 from ringrift.store.ports import Store
 
@@ -279,3 +280,17 @@ def test_a_store_after_a_power_cut_raises_its_own_error(on_lossy: Engine) -> Non
     on_lossy.run(story)
 
     assert on_lossy.run(logged) == ["a"]
+
+
+def test_a_read_only_disk_is_waited_for(small_disk: Path) -> None:
+    """A store that cannot be written for the moment is busy, says why, and works again once its disk does."""
+    engine = Engine(small_disk / "store.db")
+    engine.run(write)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    try:
+        with pytest.raises(Busy, match="read-only"):
+            engine.run(write)
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
+
+    assert engine.run(logged) == ["late"]

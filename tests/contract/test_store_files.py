@@ -1,6 +1,8 @@
 """The file below a store: its schema, where it may lie, and which users may read it."""
 
+import asyncio
 import hashlib
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +12,12 @@ import pytest
 
 from contract.engines import EVERY_STATE, Engine, append, logged
 from contract.stage import Stage
-from ringrift.kernel.errors import SchemaTooNew, SchemaTooOld
+from ringrift.kernel.clock import SystemClock
+from ringrift.kernel.errors import SchemaTooNew, SchemaTooOld, StoreError
+from ringrift.kernel.settings import StoreSettings
+from ringrift.store.open import only_coordinator, open_store
 from ringrift.store.ports import Renewal, Store
-from ringrift.store.sqlite.connect import _MIGRATIONS, _SCHEMA_FIRST, _SCHEMA_LAST, connect
+from ringrift.store.sqlite.connect import _MIGRATIONS, SCHEMA_FIRST, SCHEMA_LAST, connect
 from ringrift.store.sqlite.files import _NETWORK_FILESYSTEMS, _filesystem
 
 
@@ -45,7 +50,7 @@ def test_opening_again_changes_no_schema(engine: Engine) -> None:
         engine.run(nothing)
 
     assert schema(engine) == fresh
-    assert fresh[0] == _SCHEMA_LAST
+    assert fresh[0] == SCHEMA_LAST
 
 
 def test_opening_again_keeps_the_data(engine: Engine) -> None:
@@ -66,7 +71,7 @@ def test_a_newer_file_is_refused_with_both_numbers(on_file: Engine, stage: Stage
     with pytest.raises(SchemaTooNew) as refused:
         on_file.run(nothing)
 
-    assert (refused.value.schema, refused.value.schema_max) == (99, _SCHEMA_LAST)
+    assert (refused.value.schema, refused.value.schema_max) == (99, SCHEMA_LAST)
     assert str(on_file.path) in str(refused.value)
 
 
@@ -113,10 +118,10 @@ def test_a_store_of_version_4_is_migrated_with_its_jobs(on_file: Engine) -> None
             assert (counter.holder, counter.count) == ("m", 2)
 
     on_file.run(story)
-    assert schema(on_file)[0] == _SCHEMA_LAST > 4
+    assert schema(on_file)[0] == SCHEMA_LAST > 4
 
 
-@pytest.mark.parametrize("version", range(1, _SCHEMA_FIRST))
+@pytest.mark.parametrize("version", range(1, SCHEMA_FIRST))
 def test_a_store_of_an_earlier_format_is_refused(on_file: Engine, version: int) -> None:
     """A store of an earlier format is refused with instructions, and not a byte of its folder changes."""
     on_file.path.parent.mkdir()
@@ -131,9 +136,9 @@ def test_a_store_of_an_earlier_format_is_refused(on_file: Engine, version: int) 
     with pytest.raises(SchemaTooOld) as refused:
         on_file.run(nothing)
 
-    assert (refused.value.schema, refused.value.schema_min) == (version, _SCHEMA_FIRST)
+    assert (refused.value.schema, refused.value.schema_min) == (version, SCHEMA_FIRST)
     assert str(refused.value) == (
-        f"{on_file.path} has schema {version}, but this version reads {_SCHEMA_FIRST} and later: "
+        f"{on_file.path} has schema {version}, but this version reads {SCHEMA_FIRST} and later: "
         "keep this folder for the version that wrote it, and set RINGRIFT_HOME to a new one"
     )
     assert digest(on_file.path) == before
@@ -149,6 +154,21 @@ def test_only_the_owner_can_read_the_files(on_file: Engine) -> None:
         return {path.name: oct(path.stat().st_mode & 0o777) for path in sorted(on_file.path.parent.iterdir())}
 
     assert on_file.run(story) == {"store.db": "0o600", "store.db-shm": "0o600", "store.db-wal": "0o600"}
+
+
+def test_folders_that_a_store_creates_are_closed_to_others(tmp_path: Path) -> None:
+    """However the umask is set, and whichever of lock and database comes first."""
+    path = tmp_path / "data" / "coordination" / "store.db"
+    umask = os.umask(0)
+    try:
+        with only_coordinator(StoreSettings(path=str(path)), "n1"):
+            Engine(path).run(nothing)
+    finally:
+        os.umask(umask)
+
+    modes = {entry.name: oct(entry.stat().st_mode & 0o777) for entry in sorted((tmp_path / "data").rglob("*"))}
+    assert modes == {"coordination": "0o700", "coordinator.lock": "0o600", "store.db": "0o600"}
+    assert oct((tmp_path / "data").stat().st_mode & 0o777) == "0o700"
 
 
 MOUNTS = """\
@@ -240,3 +260,44 @@ def test_a_store_opens_while_another_process_recovers_its_log(tmp_path: Path) ->
     assert result.execute("SELECT length(body) FROM records WHERE kind = 'a'").fetchall() == [(100_000,)]
     result.close()
     writer.close()
+
+
+def test_a_look_creates_nothing(tmp_path: Path) -> None:
+    """Where there is no store, opening an existing one leaves no file and no folder."""
+    with pytest.raises(StoreError):
+        asyncio.run(look(tmp_path / "home" / "store.db"))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_a_look_does_not_migrate(on_file: Engine, write: bool) -> None:
+    """A command on a store of an earlier version is refused, and says who migrates it; the file stays as it was."""
+    on_file.path.parent.mkdir()
+    db = apsw.Connection(str(on_file.path))
+    db.pragma("journal_mode", "wal")
+    db.execute(dict(_MIGRATIONS)[SCHEMA_FIRST])
+    db.pragma("user_version", SCHEMA_FIRST)
+    db.close()
+    before = schema(on_file)
+
+    with pytest.raises(SchemaTooOld, match="ringrift run"):
+        asyncio.run(look(on_file.path, write))
+
+    assert schema(on_file) == before
+
+
+def test_a_look_reads_and_writes_a_store_of_this_version(on_file: Engine) -> None:
+    """It sees what is there; the connection for writing is opened when it is used."""
+    on_file.run(lambda store: append(store, "a"))
+
+    assert asyncio.run(look(on_file.path)) == ["a"]
+    assert asyncio.run(look(on_file.path, write=True)) == ["a", "look"]
+
+
+async def look(path: Path, write: bool = False) -> list[str]:
+    """The events of the store at *path*, opened by a command of the operator."""
+    async with open_store(StoreSettings(path=str(path)), SystemClock(), existing=True) as store:
+        if write:
+            await append(store, "look")
+        return await logged(store)

@@ -189,6 +189,21 @@ def test_an_answer_is_returned_once_it_exists(engine: Engine) -> None:
     assert engine.run(story) == (b"x", b"x")
 
 
+def test_a_commit_while_the_question_is_asked_is_not_missed(on_file: Engine) -> None:
+    """What is committed after the view was opened wakes the one who asks, long before its next poll."""
+
+    async def story(store: Store) -> bytes | None:
+        async def ask(view: Reads) -> bytes | None:
+            answer = await find_record(view)
+            if answer is None:
+                await put(store, "k", "a", b"x")
+            return answer
+
+        return await wait_for(store, ask, SystemClock(), LONG, poll_seconds=LONG)
+
+    assert on_file.run(story) == b"x"
+
+
 def test_waiting_ends_without_an_answer(engine: Engine) -> None:
     """Without an answer in time None is returned, after a last query at the end."""
     clock = ManualClock()

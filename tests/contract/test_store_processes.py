@@ -2,18 +2,22 @@
 
 import asyncio
 import os
+import resource
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
 from contract.engines import Engine, append, claim, enqueue, job, logged, new_job, settle
 from contract.stage import Stage
-from ringrift.kernel.errors import NotLeader
+from ringrift.kernel.errors import Busy, NotLeader
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.open import only_coordinator
 from ringrift.store.ports import Failure, Store
 from wait import wait_until
+
+BUSY_SECONDS = 0.2
 
 
 def test_another_process_wakes_us(on_file: Engine, stage: Stage) -> None:
@@ -248,3 +252,51 @@ def test_one_process_cannot_coordinate_twice(on_file: Engine) -> None:
 
     assert refused.value.holder.startswith("node-1 ")
     assert _lead(on_file) == ["led"]
+
+
+def test_a_process_that_was_stopped_in_a_transaction_is_waited_for(
+    on_file: Engine, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others learn that the store is busy, not broken; when it continues, its own transaction has no effect."""
+    monkeypatch.setenv("BUSY_SECONDS_MAX", str(BUSY_SECONDS))
+
+    async def story(store: Store) -> tuple[list[str], list[str]]:
+        sleeper = stage.enter("nap", on_file.path)
+        await asyncio.to_thread(sleeper.read_line)
+        for id in ("refused", "refused-again"):
+            with pytest.raises(Busy):
+                await append(store, id)
+        assert await logged(store) == []  # reading goes on meanwhile
+        os.kill(sleeper.pid, signal.SIGCONT)
+        reported = await asyncio.to_thread(sleeper.rest)
+        await append(store, "later")
+        return reported, await logged(store)
+
+    result = on_file.run(story, busy_seconds_max=BUSY_SECONDS)
+
+    assert result == (["Overdue", "awake"], ["after-the-nap", "later"])
+
+
+def test_without_a_descriptor_left_the_store_is_busy(on_file: Engine) -> None:
+    """A read that needs one more file than the process may open is refused for the moment; the next one succeeds."""
+
+    async def story(store: Store) -> list[str]:
+        await append(store, "a")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        highest = max(int(number) for number in os.listdir("/proc/self/fd"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest - 2, hard))
+        fillers = []
+        try:
+            with suppress(OSError):
+                while True:
+                    fillers.append(os.open("/dev/null", os.O_RDONLY))
+            with pytest.raises(Busy):
+                await logged(store)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for filler in fillers:
+                os.close(filler)
+        await append(store, "b")
+        return await logged(store)
+
+    assert on_file.run(story) == ["a", "b"]

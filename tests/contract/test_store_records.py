@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from contract.engines import Engine
+from ringrift.kernel.errors import Damaged
 from ringrift.kernel.value import Value
 from ringrift.store.ports import Put, Store
 from ringrift.store.records import Records
@@ -279,7 +280,48 @@ def test_a_typed_record_of_another_shape_is_an_error(engine: Engine) -> None:
     async def story(store: Store) -> None:
         await put(store, record("a", b'{"name": 7}', kind="player"))
         async with store.read() as view:
-            with pytest.raises(msgspec.ValidationError):
+            with pytest.raises(Damaged):
                 await PLAYERS.get(view, "a")
 
     engine.run(story)
+
+
+class _Decided(Value):
+    model: str
+    promoted: bool
+
+
+@pytest.mark.parametrize("place", ["value", "checksum", "sign"])
+def test_a_flipped_bit_is_noticed(engine: Engine, place: str) -> None:
+    """A checked record is not read if a bit of it differs, be it in its value, its checksum or the sign between."""
+    checked = Records("decided", _Decided, id="model", checked=True)
+
+    async def story(store: Store) -> list[str]:
+        async with store.begin() as tx:
+            await checked.put(tx, [_Decided(model="m1", promoted=True), _Decided(model="m2", promoted=True)])
+        async with store.read() as view:
+            assert [value.model for value in await checked.all(view)] == ["m1", "m2"]
+            body = bytearray((await view.get("decided", ["m1"]))["m1"])
+        body[{"value": body.index(b"1"), "checksum": -1, "sign": body.index(b"#")}[place]] ^= 0x02
+        await put(store, record("m1", bytes(body), kind="decided"))
+        async with store.read() as view:
+            with pytest.raises(Damaged) as error:
+                await checked.all(view)
+            assert (error.value.kind, error.value.id) == ("decided", "m1")
+            assert await checked.get(view, "m2") == _Decided(model="m2", promoted=True)
+            return [damage.id for damage in await checked.find_damaged(view)]
+
+    assert engine.run(story) == ["m1"]
+
+
+def test_a_record_from_before_checksums_is_accepted(engine: Engine) -> None:
+    """And one that is no JSON at all is a typed error, also where no checksums are."""
+    checked, plain = Records("decided", _Decided, checked=True), Records("plain", _Decided)
+
+    async def story(store: Store) -> tuple[_Decided | None, list[str]]:
+        await put(store, record("m1", b'{"model":"m1","promoted":false}', kind="decided"))
+        await put(store, record("p", b'{"model":"\xff', kind="plain"))
+        async with store.read() as view:
+            return await checked.get(view, "m1"), [damage.id for damage in await plain.find_damaged(view)]
+
+    assert engine.run(story) == (_Decided(model="m1", promoted=False), ["p"])

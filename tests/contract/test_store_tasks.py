@@ -194,6 +194,17 @@ def test_a_claim_leaves_out_variants(engine: Engine) -> None:
     assert engine.run(story) == [["b", "c", "e"], ["a", "d"]]
 
 
+def test_a_claim_leaves_out_jobs(engine: Engine) -> None:
+    """Excluded jobs stay in the queue for others, and do not take the places of those behind them."""
+
+    async def story(store: Store) -> list[list[str]]:
+        await enqueue(store, *(new_job(id, kind="play") for id in "abcd"))
+        first = await claim_on(store, ClaimTerms(without_jobs=["a", "b", "x"]), limit=2)
+        return [first, await claim_on(store, ClaimTerms())]
+
+    assert engine.run(story) == [["c", "d"], ["a", "b"]]
+
+
 def test_a_claim_takes_one_of_each_variant(engine: Engine) -> None:
     """Kinds of which a variant may have one at a time get one each, however many are ready, the most urgent first."""
 
@@ -232,10 +243,10 @@ def test_the_queries_of_a_claim_read_only_their_indexes(engine: Engine) -> None:
         return " | ".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {QUERIES[name]}", args))
 
     assert "COVERING INDEX jobs_ready (kind=? AND node=?)" in plan("ready", "play", None, 1)
-    assert "COVERING INDEX jobs_ready (kind=? AND node=?)" in plan("ready_except", "play", None, 1, "[]")
+    assert "COVERING INDEX jobs_ready (kind=? AND node=?)" in plan("ready_except", "play", None, 1, "[]", "[]")
     assert "INDEX job_counts_state (state=? AND kind=?)" in plan("job_counters", "claimed", "[]")
     assert "INDEX jobs_claimed" in plan("tasks_running", 1)
     assert "INDEX jobs_key (key=?)" in plan("tasks_with_keys", "[]")
     assert "INDEX jobs_tasks" in plan("tasks_newest", 1)
-    assert "TEMP B-TREE" not in plan("ready_except", "play", None, 1, "[]")
+    assert "TEMP B-TREE" not in plan("ready_except", "play", None, 1, "[]", "[]")
     db.close()

@@ -6,7 +6,7 @@ import pytest
 
 from contract.engines import Door, Engine, append, envelope, logged, put, recorded, run, settle
 from ringrift.kernel.errors import Backpressure, RingriftError
-from ringrift.store.ports import Put, Store
+from ringrift.store.ports import RESERVED, Put, Store
 from wait import wait_until
 
 TX_SECONDS = 0.05
@@ -177,6 +177,28 @@ def test_one_too_many_waiters_are_refused(engine: Engine) -> None:
 
     assert refused.limit == 2
     assert ids == ["a", "b", "d"]
+
+
+def test_reserved_places_are_left_when_the_queue_is_full(engine: Engine) -> None:
+    """The node's own transactions wait where others are refused."""
+
+    async def story(store: Store) -> list[str]:
+        async def append_reserved() -> None:
+            RESERVED.set(True)
+            await append(store, "b")
+
+        gate, blocker = await blocked(store)
+        waiting = [asyncio.create_task(append(store, "a"))]
+        await settle()
+        waiting.append(asyncio.create_task(append_reserved()))
+        await settle()
+        with pytest.raises(Backpressure):
+            await append(store, "c")
+        gate.set()
+        await asyncio.gather(blocker, *waiting)
+        return await logged(store)
+
+    assert engine.run(story, waiting_max=1) == ["a", "b"]
 
 
 def test_a_full_queue_does_not_stop_the_commits(engine: Engine) -> None:

@@ -146,10 +146,14 @@ class Home:
         finally:
             db.close()
 
+    def records(self, kind: str) -> list[Any]:
+        """The body of every record of *kind*, without its checksum."""
+        rows = self.ask("SELECT CAST(body AS TEXT) FROM records WHERE kind = ?", kind)
+        return [json.JSONDecoder().raw_decode(body)[0] for (body,) in rows]
+
     def lines(self) -> dict[str, Line]:
         """Every line, each checked."""
-        rows = self.ask("SELECT body FROM records WHERE kind = 'line'")
-        lines = [msgspec.json.decode(body, type=Line) for (body,) in rows]
+        lines = [msgspec.convert(body, Line) for body in self.records("line")]
         for line in lines:
             check(line)
         return {line.variant: line for line in lines}
@@ -184,7 +188,7 @@ class Home:
         orphans = []
         for process in psutil.process_iter(["cmdline", "status"]):
             words = process.info["cmdline"] or []
-            ours = "ringrift.workers.main" in words and any(str(self.path) in word for word in words)
+            ours = "ringrift.workers.guard" in words and any(str(self.path) in word for word in words)
             if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
                 orphans.append(process.pid)
         return orphans

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,6 +110,22 @@ def test_debug_logs_in_detail(tmp_path: Path) -> None:
 
     assert " DEBUG " in loud
     assert (home.path / "logs" / "ringrift.log").stat().st_size > 0
+
+
+@pytest.mark.parametrize("arguments", ["doctor", "--help", "events tail"])
+def test_a_reader_that_ends_early_is_no_error(played: Home, arguments: str) -> None:
+    """As in ``ringrift events tail | head -1``: exit code 0, and not a word on stderr."""
+    command = [sys.executable, "-m", "ringrift.cli.main", *arguments.split()]
+    env = {**os.environ, "RINGRIFT_HOME": str(played.path)}
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.close()
+
+    assert process.stderr is not None
+    errors = process.stderr.read()
+    process.stderr.close()
+
+    assert (process.wait(), errors) == (0, "")
 
 
 @pytest.fixture

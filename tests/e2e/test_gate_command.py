@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from e2e.processes import Home
-from ringrift.cli.commands.gate import _PROGRESS_SECONDS, _TRIALS_PER_CHECK, _with_progress
-from ringrift.evaluation.trial import Trial
+from ringrift.cli.commands.gate import _PROGRESS_SECONDS, _with_progress
+from ringrift.evaluation.trial import _Trial
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_budget_reports_the_false_promotions_of_a_run(home: Home) -> None:
         (("--players", "5"), "--players 5 is not valid: must lie between 2 and 4"),
         (("--trials", "0"), "--trials 0 is not valid: must lie between 1 and 1e+06"),
         (("--in-flight", "0"), "--in-flight 0 is not valid"),
-        (("--slow", "nan"), "--slow nan is not valid"),
+        (("--slow", "0.01"), "--slow 0.01 is not valid"),
         (("--kind", "best"), "unknown kind of gate 'best'; known: anti-disaster, improvement, non-regression"),
     ],
 )
@@ -101,7 +101,7 @@ def test_wrong_input_is_named(home: Home, arguments: tuple[str, ...], text: str)
 
 
 class Stepping:
-    """A clock on which every reading takes as long as the interval between two lines of progress."""
+    """A clock of which 64 readings take as long as the interval between two lines of progress."""
 
     def __init__(self) -> None:
         self.looks = 0
@@ -111,18 +111,18 @@ class Stepping:
         return 0.0
 
     def tick(self) -> float:
-        """Later by the time between two lines."""
+        """Later by a part of the time between two lines."""
         self.looks += 1
-        return self.looks * _PROGRESS_SECONDS
+        return self.looks * _PROGRESS_SECONDS / 64
 
 
 def test_long_runs_report_their_progress(capsys: pytest.CaptureFixture[str]) -> None:
     """Progress is printed to stderr now and then; stdout has only the result."""
-    running: Iterator[Trial] = repeat(Trial(promoted=True, blocks=1, surplus=0))
+    running: Iterator[_Trial] = repeat(_Trial(promoted=True, blocks=1, surplus=0))
 
-    finished = list(_with_progress("+35 Elo", running, 2 * _TRIALS_PER_CHECK, Stepping()))
+    finished = list(_with_progress("+35 Elo", running, 128, "trials", Stepping()))
 
-    assert len(finished) == 2 * _TRIALS_PER_CHECK
+    assert len(finished) == 128
     printed = capsys.readouterr()
-    assert printed.err.splitlines() == ["+35 Elo: 50 of 100 trials", "+35 Elo: 100 of 100 trials"]
+    assert printed.err.splitlines() == ["+35 Elo: 64 of 128 trials", "+35 Elo: 128 of 128 trials"]
     assert printed.out == ""

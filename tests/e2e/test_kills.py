@@ -15,6 +15,8 @@ from ringrift.kernel.failpoint import NAMES
 VARIANTS = ("hex8_2p", "hex8_3p")
 # Two workers on each node, so that jobs of one node are cut off together.
 SLOW = QUICK.replace("slots = 1", "slots = 2") + "[work.params]\nfake_slow_seconds = 0.45\nfake_every = 5\n"
+# What nothing needs is deleted within seconds, so that kills fall into that too.
+SLOW += "[sweep]\nevery_seconds = 1.0\nretention_seconds = 3.0\ngrace_seconds = 3.0\nnewest_min = 0\n"
 RANDOM_KILLS = 25
 STARTING_EVERY = 3
 LOOK_SECONDS = 0.1

@@ -36,6 +36,19 @@ def test_a_run_plays_and_rates_nothing_and_says_what_is_off(home: Home) -> None:
     assert all(pair in text for pair in ("fill resting", "rate resting", "rescue running", "pipeline running")), daemons
 
 
+def test_with_the_variable_true_they_run(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The documented line lets them run, as they do without it, and nothing is off."""
+    monkeypatch.setenv("RINGRIFT_EXTRACTED_LOOPS", "true")
+    launched = start(home, "--all")
+    printed = until(launched, ["node a (full) runs", "training:", "evaluation:", "resources:"])
+    launched.send_signal(signal.SIGTERM)
+    launched.communicate(timeout=SECONDS_MAX)
+
+    running = {name.strip(",") for line in printed for name in line.split()}
+    assert {"fill", "rate", "import_models", "rescue"} <= running
+    assert not [line for line in printed if "off by settings" in line]
+
+
 @pytest.mark.usefixtures("variables")
 def test_the_launcher_does_not_start_them_either(home: Home) -> None:
     """It prints what is off, and the variable that has no effect yet, and runs the rest."""
@@ -48,16 +61,3 @@ def test_the_launcher_does_not_start_them_either(home: Home) -> None:
     running = {name.strip(",") for line in printed for name in line.split()}
     assert {"rescue", "pipeline"} <= running
     assert not [line for line in printed if line.strip().startswith("training:") and "fill" in line.split()]
-
-
-def test_with_the_variable_true_they_run(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The documented line lets them run, as they do without it, and nothing is off."""
-    monkeypatch.setenv("RINGRIFT_EXTRACTED_LOOPS", "true")
-    launched = start(home, "--all")
-    printed = until(launched, ["node a (full) runs", "training:", "evaluation:", "resources:"])
-    launched.send_signal(signal.SIGTERM)
-    launched.communicate(timeout=SECONDS_MAX)
-
-    running = {name.strip(",") for line in printed for name in line.split()}
-    assert {"fill", "rate", "import_models", "rescue"} <= running
-    assert not [line for line in printed if "off by settings" in line]

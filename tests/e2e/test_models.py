@@ -105,8 +105,8 @@ def watched(home: Home) -> Iterator[tuple[list[str], set[tuple[str, str]]]]:
 def assert_promoted_once(home: Home) -> None:
     """Each promotion is one event, one decision and one step of its line's count."""
     events = Counter((event["variant"], event["model"]) for event in events_of(home, "model.promoted"))
-    rows = [json.loads(body) for (body,) in home.ask("SELECT body FROM records WHERE kind = 'decision'")]
-    decisions = Counter((decision["variant"], decision["model"]) for decision in rows if decision["promoted"])
+    rows = [decision for decision in home.records("decision") if decision["promoted"]]
+    decisions = Counter((decision["variant"], decision["model"]) for decision in rows)
     assert events == decisions
     assert set(events.values()) <= {1}
     for variant, line in home.lines().items():
@@ -171,14 +171,10 @@ def test_a_rollback_that_is_killed_has_happened_or_not(promoted: Home, place: st
     output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == EXIT_FAILPOINT, output
 
-    rows = [json.loads(body) for (body,) in home.ask("SELECT body FROM records WHERE kind = 'decision'")]
-    states = {
-        json.loads(body)["model"]: json.loads(body)["state"]
-        for (body,) in home.ask("SELECT body FROM records WHERE kind = 'model'")
-    }
+    states = {row["model"]: row["state"] for row in home.records("model")}
     assert home.lines()["hex8_2p"].champion == (line.previous if done else line.champion)
     assert len(events_of(home, "model.rolled_back")) == done
-    assert len([decision for decision in rows if decision["kind"] == "rollback"]) == done
+    assert [decision["kind"] for decision in home.records("decision")].count("rollback") == done
     assert (states[str(line.champion)], states[str(line.previous)]) == (
         ("rolled_back", "champion") if done else ("champion", "retired")
     )

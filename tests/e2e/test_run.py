@@ -1,6 +1,7 @@
 """The main command, as a new user runs it."""
 
 import json
+import os
 import signal
 from itertools import pairwise
 
@@ -110,3 +111,19 @@ def test_why_names_the_gate(home: Home) -> None:
     assert "hex8_2p is collecting and waits: games since the last export: 0 of 400, since" in output
     assert (waits["gate"], waits["allowed"], waits["value"], waits["limit"]) == ("collecting", False, 0, 400)
     assert waits["since"] > 0
+
+
+def test_every_file_of_a_home_is_private(home: Home) -> None:
+    """Under an open umask folders have the mode 0700 and files 0600: store, blobs, logs, locks and the report."""
+    before = os.umask(0o022)
+    try:
+        code, output = home.run("run", "--iterations", "1", "--variants", "hex8_2p")
+    finally:
+        os.umask(before)
+    assert code == 0, output
+
+    paths = [path for path in home.path.rglob("*") if not path.is_symlink() and path.name != "ringrift.toml"]
+    open_paths = {str(path.relative_to(home.path)): oct(path.stat().st_mode & 0o777) for path in paths}
+    private = {True: "0o700", False: "0o600"}
+    assert {name: mode for name, mode in open_paths.items() if mode != private[(home.path / name).is_dir()]} == {}
+    assert {"report.json", "report.html", "logs/ringrift.log", "coordination/coordinator.lock"} <= open_paths.keys()

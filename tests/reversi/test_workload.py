@@ -53,7 +53,7 @@ def test_reversi_is_bundled_and_offers_twelve_variants() -> None:
     reversi = registry.get("reversi")
 
     assert isinstance(reversi, Workload)
-    assert registry.names()[-1] == "fake"
+    assert list(registry.makers)[-1] == "fake"
     assert {spec.name: (spec.players, spec.actions) for spec in reversi.variants()} == {
         name: (players, topology(board).cells) for name, (board, players) in VARIANTS.items()
     }

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Sequence
 
 import apsw
+import msgspec
 
 from ringrift.sim.recorder import _NOTE, _SCHEMA, RecordingStore, RecordingTx
-from ringrift.store.ports import Renewal
+from ringrift.store.ports import Failure, Renewal
 
 UNFENCED_FINISH = "UPDATE jobs SET state = 'done', holder = NULL WHERE id = ?"
 GAP_SECONDS = 0.02
@@ -51,8 +52,8 @@ class Detached(RecordingStore):
         db.execute(_SCHEMA)
         return _LateTx(db)
 
-    async def _commit(self, group: "list[asyncio.Future[None]]") -> None:
-        await super()._commit(group)
+    async def _commit(self) -> None:
+        await super()._commit()
         assert isinstance(self._tx, _LateTx)
         late, self._tx.late = self._tx.late, []
         if late:
@@ -60,3 +61,16 @@ class Detached(RecordingStore):
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany(UNCHECKED_ADVANCE, late)
             self._db.execute("COMMIT")
+
+
+class _HastyTx(RecordingTx):
+    async def fail(self, failures: Sequence[Failure]) -> Sequence[str]:
+        return await super().fail([msgspec.structs.replace(f, pause=None, started=True) for f in failures])
+
+
+class Hasty(RecordingStore):
+    """Gives a job up after its first failure, whichever node it failed on."""
+
+    def make_tx(self, db: apsw.Connection) -> RecordingTx:
+        db.execute(_SCHEMA)
+        return _HastyTx(db)

@@ -6,6 +6,8 @@ from ringrift.sim.scenario import run_seed
 
 CORPUS = {
     1: "a claim that was cancelled while it committed left its jobs leased to a node that had stopped",
+    8: "a node that was stopped while the disk was full raised NoRoom instead of leaving",
+    15: "the coordinator that was stopped while the disk was full raised NoRoom instead of leaving",
     1081: "a dead letter replayed twice was searched in the log after compaction had dropped its event",
 }
 

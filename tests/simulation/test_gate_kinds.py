@@ -9,6 +9,7 @@ from ringrift.evaluation.gate import _plain, expected, judge
 from ringrift.evaluation.trial import Contest, Fleet, Rates, _drawn, outcomes, rates, trials
 from ringrift.kernel.errors import SettingsError
 from ringrift.kernel.settings import Budget, Gate
+from ringrift.kernel.value import changed
 from unit.evaluation.test_gate import promoted
 
 TRIALS = 1000
@@ -41,7 +42,7 @@ def test_two_players_have_one_scale() -> None:
     """With two players the rank score is the share of first place, and both ways agree."""
     scores = [1.0, 0.5, 0.5, 0.0, 0.5] * 30
 
-    assert judge(scores, 2, Gate()) == judge(scores, 2, Gate(), ranked=True)
+    assert changed(judge(scores, 2, Gate()), ranked=True) == judge(scores, 2, Gate(), ranked=True)
 
 
 @pytest.mark.parametrize(("players", "ranked", "variance"), [(2, False, 1 / 8), (2, True, 1 / 8), (4, True, 5 / 144)])

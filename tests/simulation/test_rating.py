@@ -35,9 +35,9 @@ def test_the_linearised_bootstrap_is_as_wide_as_the_full_one(seats: int, mood: f
     random, replicates, blocks = Random(seats), 400, 60
     tally = add(Tally(), league(random, NATS, RING, blocks, seats, mood))
 
-    refits = [rate(resampled(random, tally), ANCHORS) for _ in range(replicates)]
+    refits = [rate(fit(resampled(random, tally), ANCHORS)) for _ in range(replicates)]
 
-    for index, rating in enumerate(rate(tally, ANCHORS)[1:], start=1):
+    for index, rating in enumerate(rate(fit(tally, ANCHORS))[1:], start=1):
         spread = stdev(refit[index].elo.value for refit in refits)
         # Student's t at twice 60 blocks; the spread of replicates has an error of 3.5 %, and three of these are 11 %.
         assert (rating.elo.upper - rating.elo.lower) / 2 / 1.98 == pytest.approx(spread, rel=0.11)

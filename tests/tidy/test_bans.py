@@ -29,14 +29,15 @@ HOMES: dict[str, tuple[str, ...]] = {
     "uuid": (),
     "secrets": (),
     "os.urandom": (),
-    "os.environ": (R + "cli/environment.py", R + "workers/job_trace.py"),
+    "os.environ": (R + "cli/environment.py", R + "workers/context.py"),
     "os.environb": (R + "cli/environment.py",),
     "os.getenv": (R + "cli/environment.py",),
     "os.putenv": (R + "cli/environment.py",),
 }
 GENERATORS = ("random.Random", "random.SystemRandom")
 UNSEEDED_HOMES = (R + "node.py", R + "cli/")
-BROAD_HOMES = (R + "bus/delivery.py", R + "supervision/supervisor.py", R + "work/runner.py", R + "workers/main.py")
+BROAD_HOMES = (R + "bus/delivery.py", R + "supervision/supervisor.py", R + "work/runner.py", R + "workers/main.py",
+    R + "threads.py")  # fmt: skip
 WRITE_HOMES = (
     R + "blobs/folder.py",
     R + "workload/scratch.py",

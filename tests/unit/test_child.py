@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from ringrift.child import Child, _LastOutput, run_program
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import ChildDied
-from wait import until
+from wait import until, wait_until
 
 LINE_BYTES_MAX = 1024
 
@@ -137,6 +138,81 @@ def test_the_whole_group_dies(tmp_path: Path) -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     until(lambda: not is_running(grandchild))
+
+
+def test_output_without_lines_does_not_block_a_child() -> None:
+    """A progress bar prints for hours and never ends its line: it is read all the same, and its end is kept."""
+    text = """
+    import os, sys
+    for number in range(400):
+        os.write(2, b"x" * 65536)
+    os.write(2, b"the last words")
+    print("done", flush=True)
+    sys.stdin.read()
+    """
+
+    async def use(child: Child) -> None:
+        assert await child.read_line() == b"done\n"
+        child.kill()
+        with pytest.raises(ChildDied, match="the last words"):
+            await child.read_line()
+
+    with_child(text, use)
+
+
+def test_what_a_dead_child_has_started_dies_with_it() -> None:
+    """A child that ends by itself leaves a child of its own in its group: that ends too, before anybody ends it."""
+    text = """
+    import os, signal
+    grandchild = os.fork()
+    if grandchild:
+        print(grandchild, flush=True)
+        os._exit(3)
+    os.closerange(0, 3)
+    signal.pause()
+    """
+
+    async def use(child: Child) -> None:
+        grandchild = int(await child.read_line())
+        with pytest.raises(ChildDied, match="exit 3"):
+            await child.read_line()
+        await wait_until(lambda: not is_running(grandchild))
+
+    with_child(text, use)
+
+
+def start_with_number(pid: int) -> "subprocess.Popen[bytes]":
+    """A process in a group of its own that has the number *pid*."""
+    for _ in range(1000):
+        Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1))
+        process = subprocess.Popen(python("import signal; signal.pause()"), start_new_session=True)
+        if process.pid == pid:
+            return process
+        process.kill()
+        process.wait()
+    pytest.skip("the number was taken by another process each time")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can choose the number of the next process")
+def test_a_number_that_is_used_again_is_not_signalled() -> None:
+    """After a child was reaped, its number may name a stranger: ending the child once more must not harm that."""
+
+    async def run() -> int | None:
+        child = await Child.start("the child", python(""), line_bytes_max=LINE_BYTES_MAX)
+        with pytest.raises(ChildDied, match="exit 0"):
+            await child.read_line()
+        stranger = start_with_number(child.pid)
+        try:
+            child.kill()
+            await child.end(1.0)
+            with pytest.raises(subprocess.TimeoutExpired):
+                stranger.wait(0.2)
+            return stranger.poll()
+        finally:
+            stranger.kill()
+            stranger.wait()
+
+    assert asyncio.run(run()) is None
 
 
 @pytest.mark.parametrize("close_input", [True, False], ids=["input closed", "asked by signal"])

@@ -3,7 +3,17 @@
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Protocol
 
+from ringrift.kernel.value import Value
+
 CHUNK = 1024 * 1024
+
+
+class StoredBlob(Value):
+    """A blob as it lies on a node."""
+
+    blob: str
+    size: int
+    time: float  #: When it was last stored, by the wall clock of its node.
 
 
 class Blobs(Protocol):
@@ -21,8 +31,17 @@ class Blobs(Protocol):
     async def have(self, blobs: Collection[str]) -> frozenset[str]:
         """Those of *blobs* that are stored."""
 
-    async def names(self) -> Sequence[str]:
-        """The names of all blobs."""
+    async def page(self, after: str, limit: int) -> Sequence[StoredBlob]:
+        """Up to *limit* stored blobs whose names come after *after*, in the order of their names."""
 
-    async def scrub(self, after: str, limit: int) -> tuple[Sequence[str], str]:
-        """Verify up to *limit* blobs after *after*; returns the corrupt ones, now set aside, and where to continue."""
+    async def verify(self, blobs: Collection[str]) -> Sequence[str]:
+        """Hash *blobs*; returns those that do not match their names, now set aside."""
+
+    async def delete(self, blobs: Collection[str], before: float) -> Sequence[str]:
+        """Delete *blobs*, except those that were stored again at *before* or later; returns the ones that stay.
+
+        Only the retention rule (:mod:`ringrift.pipeline.retention`) says what may go.
+        """
+
+    async def drop_parts(self) -> int:
+        """Delete what writers that ended in the middle have left; how many files that were."""

@@ -4,6 +4,7 @@ A dead letter is a state of a delivery, not a queue of its own: *parked* until i
 attempt, *done* when a retry succeeded, *discarded* by an operator or at the reader's own request.
 """
 
+import math
 import traceback
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -22,8 +23,8 @@ STATES = {"parked": "pending", "done": "recovered", "dead": "abandoned", "discar
 """Each state and the name that :func:`stats` counts it under."""
 _ERROR_CHARACTERS_MAX = 2000
 _EVENT_CHARACTERS_MAX = 300
-_TIMEOUTS = tuple(f"{error.__module__}.{error.__qualname__}" for error in (TimedOut, Overdue))
-"""How the text of an error begins that says that a delivery took too long."""
+_TIMEOUTS = tuple(f"{error.__module__}.{error.__qualname__}" for error in (TimedOut, Overdue))  # of too long deliveries
+_RETRY_SECONDS_MAX = 7 * 86_400.0  # the longest pause that a reader may ask for
 _COUNTED_MAX = 1_000_000
 _REPLAYED_MAX = 10_000
 
@@ -41,9 +42,17 @@ def after_attempt(delivery: Delivery, error: Exception | None, now: float, backo
         case LoopDetected():
             state, pause = "dead", None  # a retry would loop again
         case Retry() if pause is not None:
-            pause = error.after
+            pause = _pause(error, pause)
     text = printable("".join(traceback.format_exception_only(error)).strip(), _ERROR_CHARACTERS_MAX)
     return replace(delivery, state=state, pause=pause or 0.0, error=text)
+
+
+def _pause(retry: Retry, usual: float) -> float:
+    """The pause that *retry* asks for, within the limits; the *usual* one where it names no number."""
+    after = getattr(retry, "after", None)
+    if not isinstance(after, int | float) or (isinstance(after, float) and math.isnan(after)):
+        return usual
+    return float(min(max(after, 0.0), _RETRY_SECONDS_MAX))
 
 
 async def save(tx: Tx, envelopes: EnvelopeFactory, changes: Sequence[tuple[Delivery, Envelope | None]]) -> None:

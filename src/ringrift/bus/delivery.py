@@ -9,8 +9,8 @@ with a transaction for each event.  A reaction therefore happens exactly once: i
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from ringrift.bus import dead_letters, spans
@@ -19,7 +19,7 @@ from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import DeliveryError, NoRoom, NotLeader, Overdue, Overtaken, Unreachable
+from ringrift.kernel.errors import TRANSIENT, DeliveryError, NotLeader, Overdue, Overtaken, Unreachable
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.stall_detector import StallDetector
 from ringrift.kernel.value import Value
@@ -29,8 +29,8 @@ T = TypeVar("T")
 WATCHED_MAX = 10_000  # parked deliveries of one reader that are considered for a retry
 _RETRIED_MAX = 1_000
 _RETRIED_TOGETHER_MAX = 100  # deliveries that are retried in one transaction
-_TRANSIENT = (Overtaken, NotLeader, Unreachable, NoRoom)
-"""Errors that say nothing about the event being delivered: it is not parked."""
+_NOT_ITS_FAULT = (Overtaken, NotLeader, Unreachable, *(error for error in TRANSIENT if error is not Overdue))
+"""Errors that say nothing about the event being delivered: it is not parked.  A slow reaction is its own fault."""
 
 
 class Reader(Value):
@@ -39,8 +39,7 @@ class Reader(Value):
     name: str
     event_names: frozenset[str]
     react: Callable[[Event, Envelope, Tx], Awaitable[None]]
-    guard: Callable[[Tx], Awaitable[None]] | None = None
-    """Called first in every transaction; if it raises, nothing is delivered."""
+    guard: Callable[[Tx], Awaitable[None]] | None = None  # called first in every transaction; may refuse it by an error
 
 
 class Deliverer:
@@ -52,14 +51,22 @@ class Deliverer:
 
     async def register(self, reader: Reader, at: int = 0) -> int:
         """The position of *reader*; a new one starts at *at*.  Raises Overtaken if it has lapsed."""
-        async with self._store.begin() as tx:
+        async with self._begin(reader) as tx:
             return await tx.register_reader(reader.name, at)
+
+    @asynccontextmanager
+    async def _begin(self, reader: Reader) -> AsyncIterator[Tx]:
+        """A transaction of *reader*.  There is no other way to one, so none is without its guard."""
+        async with self._store.begin() as tx:
+            if reader.guard is not None:
+                await reader.guard(tx)
+            yield tx
 
     async def deliver_batch(self, reader: Reader, position: int) -> int:
         """Deliver the events after *position*; returns the new one.  Raises Overtaken if another process moved it."""
         try:
             return await self._deliver(reader, position, self._batch, apart=False)
-        except _TRANSIENT:
+        except _NOT_ITS_FAULT:
             raise
         except Overdue:
             slow = True
@@ -71,18 +78,22 @@ class Deliverer:
                 return await self._deliver(reader, position, self._batch, apart=True)
         return await self._deliver_singly(reader, position)
 
-    async def _deliver(self, reader: Reader, position: int, limit: int, *, apart: bool) -> int:
-        """Deliver in one transaction; *apart*: with a savepoint for each event, and failing events are parked."""
-        async with self._store.begin() as tx:
-            if reader.guard is not None:
-                await reader.guard(tx)
+    async def _deliver(
+        self, reader: Reader, position: int, limit: int, *, apart: bool, late: Overdue | None = None
+    ) -> int:
+        """Deliver in one transaction; *apart*: with a savepoint for each event, and failing events are parked.
+
+        *late*: only park the event, whose reaction took too long and was rolled back.
+        """
+        async with self._begin(reader) as tx:
             envelopes = await tx.read(position, limit)
             failures = []
             for envelope in envelopes:
                 if not apart:
                     await _react(reader, envelope, tx)
-                elif (error := await _attempt_reaction(reader, envelope, tx)) is not None:
-                    failures.append(self._failure(reader, envelope, error))
+                elif (error := late or await _attempt_reaction(reader, envelope, tx)) is not None:
+                    delivery = Delivery(reader=reader.name, position=envelope.position)
+                    failures.append((self._after_attempt(delivery, error), envelope))
             if not envelopes:
                 return position
             await dead_letters.save(tx, self._envelopes, failures)
@@ -99,17 +110,12 @@ class Deliverer:
             try:
                 await self._deliver(reader, position, 1, apart=True)
             except Overdue as error:
-                async with self._store.begin() as tx:
-                    await dead_letters.save(tx, self._envelopes, [self._failure(reader, envelope, error)])
-                    await tx.advance(reader.name, position, envelope.position)
+                await self._deliver(reader, position, 1, apart=True, late=error)
             position = envelope.position
         return position
 
     def _after_attempt(self, delivery: Delivery, error: Exception | None) -> Delivery:
         return dead_letters.after_attempt(delivery, error, self._clock.now(), self._backoff)
-
-    def _failure(self, reader: Reader, envelope: Envelope, error: Exception) -> tuple[Delivery, Envelope]:
-        return self._after_attempt(Delivery(reader=reader.name, position=envelope.position), error), envelope
 
     async def retry_due(self, readers: Mapping[str, Reader], detector: StallDetector, tick: float) -> Counter[str]:
         """Retry the deliveries whose pause is over, each with the reader that failed; count their new states."""
@@ -136,41 +142,31 @@ class Deliverer:
     async def redeliver(self, reader: Reader, parked: Sequence[Delivery]) -> list[Delivery]:
         """Retry each delivery, its effect and new state in one transaction; one settled meanwhile stays as it is."""
         try:
-            async with self._store.begin() as tx:
-                return await self._redeliver(reader, parked, tx)
-        except Overdue:
+            return await self._redeliver(reader, parked)
+        except Overdue as error:
             if len(parked) == 1:
-                return [await self._fail_overdue(parked[0])]
+                return await self._redeliver(reader, parked, error)
             return [(await self.redeliver(reader, [delivery]))[0] for delivery in parked]
 
-    async def _redeliver(self, reader: Reader, parked: Sequence[Delivery], tx: Tx) -> list[Delivery]:
-        if reader.guard is not None:
-            await reader.guard(tx)
-        positions = [delivery.position for delivery in parked]
-        stored = {delivery.position: delivery for delivery in await tx.deliveries_at(reader.name, positions)}
-        envelopes = {envelope.position: envelope for envelope in await tx.events_at(positions)}
-        results, changes = [], []
-        for delivery in parked:
-            position = delivery.position
-            envelope, result = envelopes.get(position), stored.get(position, delivery)
-            # Another process may have settled it; the event may be compacted, and then only discarding is left.
-            if result == delivery and envelope is not None:
-                result = self._after_attempt(delivery, await _attempt_reaction(reader, envelope, tx))
-                changes.append((result, envelope))
-            results.append(result)
-        await dead_letters.save(tx, self._envelopes, changes)
-        return results
-
-    async def _fail_overdue(self, delivery: Delivery) -> Delivery:
-        """The delivery after a retry that took too long: the transaction of the retry is rolled back."""
-        async with self._store.begin() as tx:
-            stored = await dead_letters.find(tx, delivery.reader, delivery.position)
-            if stored is not None and stored != delivery:
-                return stored
-            failure = self._after_attempt(delivery, Overdue(0.0))
-            envelope = await dead_letters.event_at(tx, delivery.position)
-            await dead_letters.save(tx, self._envelopes, [(failure, envelope)])
-            return failure
+    async def _redeliver(
+        self, reader: Reader, parked: Sequence[Delivery], late: Overdue | None = None
+    ) -> list[Delivery]:
+        """Retry in one transaction; *late*: only record that the retry took too long, and was rolled back."""
+        async with self._begin(reader) as tx:
+            positions = [delivery.position for delivery in parked]
+            stored = {delivery.position: delivery for delivery in await tx.deliveries_at(reader.name, positions)}
+            envelopes = {envelope.position: envelope for envelope in await tx.events_at(positions)}
+            results, changes = [], []
+            for delivery in parked:
+                position = delivery.position
+                envelope, result = envelopes.get(position), stored.get(position, delivery)
+                # Another process may have settled it; the event may be compacted, and then only discarding is left.
+                if result == delivery and envelope is not None:
+                    result = self._after_attempt(delivery, late or await _attempt_reaction(reader, envelope, tx))
+                    changes.append((result, envelope))
+                results.append(result)
+            await dead_letters.save(tx, self._envelopes, changes)
+            return results
 
 
 async def attempt(call: Callable[..., Awaitable[Any]], *args: Any) -> Exception | None:
@@ -204,7 +200,7 @@ async def _attempt_reaction(reader: Reader, envelope: Envelope, tx: Tx) -> Excep
     try:
         async with tx.savepoint():
             await _react(reader, envelope, tx)
-    except _TRANSIENT:
+    except _NOT_ITS_FAULT:
         raise
     except Exception as error:  # noqa: BLE001 - any error of a reaction becomes the state of its delivery
         return error

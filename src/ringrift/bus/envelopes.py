@@ -2,7 +2,6 @@
 
 from ringrift.bus import trace
 from ringrift.bus.spans import Recorder
-from ringrift.bus.trace import Context
 from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event
 from ringrift.kernel.clock import Clock
@@ -15,20 +14,22 @@ class EnvelopeFactory:
     def __init__(self, node: str, clock: Clock, ids: Ids, recorder: Recorder | None = None) -> None:
         self.node, self._clock, self.ids, self._recorder = node, clock, ids, recorder
 
-    def make(self, event: Event, *, cause: Envelope | None = None, source: str = "", id: str | None = None) -> Envelope:
-        """Make the envelope of *event*, in the trace of *cause*, else of the running code, else a new one."""
+    def make(
+        self,
+        event: Event,
+        *,
+        cause: Envelope | None = None,
+        source: str = "",
+        id: str | None = None,
+        body: bytes | None = None,
+        labels: str = "",
+    ) -> Envelope:
+        """Make the envelope of *event*, in the trace of *cause*, else of the running code, else a new one.
+
+        *body* are its bytes, if they exist already.  Raises LoopDetected, InvalidId.
+        """
+        body = catalog.encode(event) if body is None else body
         context = trace.current() if cause is None else trace.caused_by(cause)
-        return self._make(event, catalog.encode(event), context, source, id, "")
-
-    def make_raw(
-        self, event: Event, body: bytes, *, source: str = "", id: str | None = None, labels: str = ""
-    ) -> Envelope:
-        """Make the envelope of *event* with *body* as its bytes.  Raises LoopDetected, InvalidId."""
-        return self._make(event, body, trace.current(), source, id, labels)
-
-    def _make(
-        self, event: Event, body: bytes, context: Context | None, source: str, id: str | None, labels: str
-    ) -> Envelope:
         id = self.ids.next() if id is None else check_id("event", id)
         if context is None:
             links = (id, "", self.ids.trace(), 0)

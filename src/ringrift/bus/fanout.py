@@ -14,6 +14,7 @@ from ringrift.bus.delivery import attempt_sync
 from ringrift.bus.subscription import Subscription
 from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event, Unknown
+from ringrift.kernel.backoff import wait_out
 from ringrift.kernel.errors import InputError, Unreachable
 from ringrift.kernel.settings import BusSettings
 from ringrift.store.follow import follow
@@ -92,19 +93,23 @@ class Fanout:
             await asyncio.wait(tasks)
 
     async def _follow(self) -> None:
-        """Offer the events of the log for ever; ends if the store does, which its users report."""
-        batch, poll_seconds = self._settings.batch, self._settings.poll_seconds
+        """Offer the events of the log for ever; ends if the store breaks, which its users report."""
         try:
-            async for envelope in follow(self._store, self._position, page=batch, poll_seconds=poll_seconds):
-                self._position = envelope.position
-                candidates = self._candidates(envelope.name)
-                event = _decode(envelope) if candidates else None
-                if event is not None:
-                    for subscription in candidates:
-                        if not subscription.behind and envelope.position > subscription.position:
-                            _offer(subscription, event, envelope)
+            await wait_out(self._offer_log, on_wait=lambda error: log.warning("live subscriptions wait: %s", error))
         except Unreachable as error:
             log.warning("live subscriptions get no more events: %s", error)
+
+    async def _offer_log(self) -> None:
+        """Offer the events of the log from the position on."""
+        batch, poll_seconds = self._settings.batch, self._settings.poll_seconds
+        async for envelope in follow(self._store, self._position, page=batch, poll_seconds=poll_seconds):
+            self._position = envelope.position
+            candidates = self._candidates(envelope.name)
+            event = _decode(envelope) if candidates else None
+            if event is not None:
+                for subscription in candidates:
+                    if not subscription.behind and envelope.position > subscription.position:
+                        _offer(subscription, event, envelope)
 
 
 def _decode(envelope: Envelope) -> Event | None:

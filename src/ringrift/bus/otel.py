@@ -60,8 +60,7 @@ class Collector:
 
 def _address(endpoint: str) -> str:
     """The address for traces at *endpoint*, which may or may not include the path."""
-    base = endpoint.rstrip("/")
-    return base if base.endswith(_PATH) else base + _PATH
+    return endpoint.rstrip("/").removesuffix(_PATH) + _PATH
 
 
 def _context(trace_id: str, span: str) -> SpanContext:

@@ -13,8 +13,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from ringrift.bus.spans import Recorder, Sink, Span, recording
+from ringrift.kernel.backoff import wait_out
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import StoreError
+from ringrift.kernel.errors import TRANSIENT, StoreError
 from ringrift.kernel.extras import require_module
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import TraceSettings
@@ -22,7 +23,6 @@ from ringrift.store.follow import follow
 from ringrift.store.ports import Store
 from ringrift.threads import to_its_end
 
-_RETRY_SECONDS = 1.0  # pause after a failed read of the log
 log = logging.getLogger(__name__)
 _trace_log = logging.getLogger("ringrift.trace")
 
@@ -123,23 +123,20 @@ async def _record_events(recorder: Recorder, node: str, store: Store) -> AsyncIt
     """Record the events of *node* from now on as spans once they are durable."""
     position = store.position
 
-    async def consume(until: int | None) -> None:
-        """Record the events up to *until*, or as they come; returns early if the store cannot be read."""
+    async def consume(until: int | None = None) -> None:
+        """Record the events up to *until*, or as they come.  Raises TRANSIENT in that case only."""
         nonlocal position
         try:
             async for envelope in follow(store, position, until=until):
                 if envelope.node == node:
                     recorder.record_event(envelope)
                 position = envelope.position
-        except StoreError as error:
+        except (StoreError, *TRANSIENT) as error:
+            if until is None and isinstance(error, TRANSIENT):
+                raise
             log.warning("cannot read events to record their spans: %s", error)
 
-    async def consume_forever() -> None:
-        while True:
-            await consume(None)
-            await asyncio.sleep(_RETRY_SECONDS)
-
-    task = asyncio.get_running_loop().create_task(consume_forever(), name=f"{node}:spans")
+    task = asyncio.get_running_loop().create_task(wait_out(consume), name=f"{node}:spans")
     try:
         yield
     finally:

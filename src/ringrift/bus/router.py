@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from ringrift.bus.delivery import Deliverer, Reader
@@ -14,14 +15,17 @@ from ringrift.bus.filters import EventFilter, FilterSpec, make_filter
 from ringrift.bus.handlers import DurableHandler, HandlerLoop
 from ringrift.bus.subscription import OnGap, SubscriberFunction, Subscription, SubscriptionOptions, make_async
 from ringrift.events.base import Envelope, Event
-from ringrift.kernel.backoff import Backoff
+from ringrift.kernel.backoff import Backoff, wait_out
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import InputError, Overtaken, UnknownName
+from ringrift.kernel.errors import InputError, Overtaken, UnknownName, Unreachable
+from ringrift.kernel.health import Health
 from ringrift.kernel.ids import check_name
 from ringrift.kernel.settings import BusSettings
-from ringrift.store.ports import Store
+from ringrift.store.ports import RESERVED, Store
 from ringrift.threads import Threads
 
+_LATER_MAX = 1_000  # events that may wait until the store takes them
+_LATER_SECONDS_MAX = 5.0  # how long closing waits for them
 log = logging.getLogger(__name__)
 
 
@@ -33,7 +37,9 @@ class Router:
         self._loop = asyncio.get_running_loop()
         self._threads = Threads(settings.threads_max, "ringrift-handler")
         self._fanout = Fanout(store, settings)
-        self._handlers: dict[str, tuple[DurableHandler, asyncio.Task[None]]] = {}
+        self._handlers: dict[str, HandlerLoop] = {}  # also those that ended by themselves
+        self._later: deque[tuple[Event, str]] = deque(maxlen=_LATER_MAX)
+        self._publisher: asyncio.Task[None] | None = None
         self._readers: list[Reader] = []
         self.published: Counter[str] = Counter()  # events that were published through this router, by name
         self.deliverer = Deliverer(store, clock, envelopes, settings.redelivery, settings.batch)
@@ -55,7 +61,7 @@ class Router:
     def publish_memory(self, event: Event, *, id: str | None = None, source: str = "") -> Envelope:
         """Publish an event of scope *memory* to the subscribers of this process, without the log."""
         assert event.SCOPE == "memory", f"{event.name()} belongs into the log"
-        envelope = self._envelopes.make_raw(event, b"", id=id, source=source)
+        envelope = self._envelopes.make(event, body=b"", id=id, source=source)
         self.publish_local(event, envelope)
         return envelope
 
@@ -73,6 +79,26 @@ class Router:
         return [
             next(appended) if event.SCOPE == "log" else self.publish_memory(event, source=source) for event in events
         ]
+
+    def publish_later(self, event: Event, *, source: str = "") -> None:
+        """Publish *event* as soon as the store takes it, in order; of more than _LATER_MAX the oldest are dropped."""
+        self._later.append((event, source))
+        if self._publisher is None or self._publisher.done():
+            self._publisher = self._loop.create_task(self._publish_later(), name="bus-publish-later")
+
+    async def _publish_later(self) -> None:
+        RESERVED.set(True)
+        try:
+            while self._later:
+                event, source = self._later.popleft()
+                await wait_out(partial(self.publish, event, source=source))
+        except Unreachable as error:
+            log.error("%s could not be published: %s", event.name(), error)
+
+    async def flush(self) -> None:
+        """Wait until what is to be published later is in the log, for a while."""
+        if self._publisher is not None:
+            await asyncio.wait((self._publisher,), timeout=_LATER_SECONDS_MAX)
 
     def post(self, event: Event, *, source: str = "") -> Future[Envelope]:
         """Publish from a thread other than the loop's: accepted at once, done when durable."""
@@ -119,19 +145,22 @@ class Router:
         event, or *from_start* with the whole log.  Failed calls are retried and become dead letters.
         """
         check_name("handler", name)
-        if name in self._handlers or any(reader.name == name for reader in self._readers):
+        if name in (*(loop.handler.name for loop in self._serving()), *(reader.name for reader in self._readers)):
             raise InputError(f"a reader named {name!r} exists already")
         if ordered and concurrency > 1:
             raise InputError(f"handler {name!r} cannot be ordered with {concurrency} calls at once")
         settings = self._settings
         common = self._options(name, spec, function, concurrency, timeout_seconds)
         handler = DurableHandler(backoff=retry or settings.redelivery, ordered=ordered, **common)
-        loop = HandlerLoop(handler, self._store, self._clock, self._envelopes, settings.batch)
+        report = partial(self.publish_later, source="bus")
+        loop = HandlerLoop(handler, self._store, self._clock, self._envelopes, settings.batch, report)
         at = 0 if from_start else self._store.position
         running = loop.run(at, settings.poll_seconds, settings.redeliver_seconds)
-        task = self._loop.create_task(running, name=f"handler:{name}")
-        task.add_done_callback(lambda done: self._note_end(name, done))
-        self._handlers[name] = (handler, task)
+        loop.task = self._loop.create_task(running, name=f"handler:{name}")
+        self._handlers[name] = loop
+
+    def _serving(self) -> list[HandlerLoop]:
+        return [loop for loop in self._handlers.values() if not loop.ended]
 
     def _options(
         self, name: str, spec: FilterSpec, function: Callable[..., Any], concurrency: int, seconds: float | None
@@ -140,11 +169,9 @@ class Router:
         common = {"name": name, "filter": make_filter(spec), "function": make_async(function, self._threads)}
         return common | {"concurrency": concurrency, "timeout_seconds": seconds or self._settings.handler_seconds_max}
 
-    def _note_end(self, name: str, task: "asyncio.Task[None]") -> None:
-        """A handler that ends by itself has lost its store or its position, and is not subscribed any more."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._handlers.pop(name, None)
-            log.error("handler %s stopped and gets no more events: %s", name, error)
+    def health(self) -> list[Health]:
+        """The handlers that wait, hang or have stopped."""
+        return [health for loop in self._handlers.values() if (health := loop.health()) is not None]
 
     async def unsubscribe(self, subscriber: Subscription | str) -> None:
         """End a live subscription, or a handler by its name; a handler keeps its position."""
@@ -152,7 +179,7 @@ class Router:
             self._fanout.remove(subscriber)
             tasks = subscriber.end()
         elif subscriber in self._handlers:
-            tasks = [self._handlers.pop(subscriber)[1]]
+            tasks = [self._handlers.pop(subscriber).task]
             tasks[0].cancel()
         else:
             raise UnknownName("handler", subscriber, self._handlers)
@@ -161,7 +188,7 @@ class Router:
     def has_subscribers(self, spec: FilterSpec) -> bool:
         """Whether this process subscribes to, handles or reads any event that *spec* selects."""
         filters = [subscription.filter for subscription in self._fanout.subscriptions]
-        filters += [handler.filter for handler, _ in self._handlers.values()]
+        filters += [loop.handler.filter for loop in self._serving()]
         filters += [EventFilter(names=reader.event_names or None) for reader in self._readers]
         return any(make_filter(spec).overlaps(other) for other in filters)
 
@@ -170,12 +197,15 @@ class Router:
         return tuple(self._fanout.subscriptions)
 
     async def close(self) -> None:
-        tasks = [task for _, task in self._handlers.values()]
+        tasks = [loop.task for loop in self._handlers.values()]
         self._handlers = {}
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self.flush()
+        if self._publisher is not None:
+            self._publisher.cancel()
         await self._fanout.close()
         self._threads.close()
 
@@ -183,15 +213,22 @@ class Router:
         """Deliver to *reader* for ever while *is_active*; calls *progress* after each batch and whenever idle."""
         self._readers.append(reader)
         try:
-            position = await self.deliverer.register(reader)
+            position: int | None = None
             while True:
                 try:
-                    while is_active() and self._store.position > position:
-                        position = await self.deliverer.deliver_batch(reader, position)
+                    while is_active() and (position is None or self._store.position > position):
+                        if position is None:
+                            position = await self.deliverer.register(reader)
+                        else:
+                            position = await self.deliverer.deliver_batch(reader, position)
                         progress()
                 except Overtaken:
-                    position = await self.deliverer.register(reader)
+                    if position is None:
+                        raise  # it has lapsed
+                    position = None
+                    continue
                 progress()
-                await self._store.wait(position if is_active() else self._store.position, self._settings.poll_seconds)
+                after = self._store.position if position is None or not is_active() else position
+                await self._store.wait(after, self._settings.poll_seconds)
         finally:
             self._readers.remove(reader)

@@ -6,7 +6,6 @@ A recorder travels with the context of a node's tasks.  Without one, or with one
 ids, so that the events and jobs inside it are still connected.
 """
 
-import hashlib
 import inspect
 import itertools
 import os
@@ -14,6 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from functools import wraps
+from random import Random
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from msgspec.structs import replace
@@ -33,8 +33,6 @@ _TAG_CHARACTERS_MAX = 256
 _ERROR_CHARACTERS_MAX = 500
 _PARENTS_MAX = 10_000  # events that are made but not yet read from the log, whose parent span is remembered
 
-_STEP = 0x9E3779B97F4A7C15  # odd, so that every one of the 2⁶⁴ numbers comes once
-_MASK = (1 << 64) - 1
 _INT_MAX = (1 << 63) - 1
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -64,17 +62,14 @@ class Recorder:
 
     def __init__(self, clock: Clock, seed: str, sinks: Sequence[Sink] = ()) -> None:
         self.clock, self.on = clock, bool(sinks)
-        self._sinks = tuple(sinks)
-        digest = hashlib.blake2b(seed.encode(), digest_size=16).digest()
-        self._first, self._maker = int.from_bytes(digest[:8], "big"), digest[8:].hex()
-        self._count = itertools.count()
+        self._sinks, self._rng = tuple(sinks), Random(seed)
         self._parents: dict[str, str] = {}
 
     def span(self) -> str:
-        return f"{(self._first + next(self._count) * _STEP) & _MASK or 1:016x}"
+        return f"{self._rng.getrandbits(64) or 1:016x}"
 
     def trace(self) -> str:
-        return self._maker + self.span()
+        return self.span() + self.span()
 
     def record(self, span: Span) -> None:
         for sink in self._sinks:

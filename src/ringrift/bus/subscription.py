@@ -11,6 +11,7 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from ringrift.bus import spans, trace
@@ -18,6 +19,7 @@ from ringrift.bus.delivery import attempt, attempt_sync
 from ringrift.bus.filters import EventFilter
 from ringrift.bus.trace import Context
 from ringrift.events.base import Envelope, Event
+from ringrift.kernel.backoff import wait_out
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import Backpressure, TimedOut
 from ringrift.kernel.value import Value
@@ -48,6 +50,7 @@ class _Worker:
         self.envelope: Envelope
         self.calls = self.failures = 0
         self.busy = self.overdue = False
+        self.checked_calls, self.since = -1, 0.0  # as the watchdog saw it, and since when
 
 
 class Subscription:
@@ -65,7 +68,6 @@ class Subscription:
         self.failed = self.missed = 0
         self.error = ""  # the last one
         self._watchdog: asyncio.TimerHandle | None = None
-        self._progress: dict[_Worker, tuple[int, float]] = {}
         self._workers = [_Worker() for _ in range(options.concurrency)]
         for number, worker in enumerate(self._workers):
             worker.task = asyncio.get_running_loop().create_task(self._work(worker), name=f"{self.name}:{number}")
@@ -155,7 +157,7 @@ class Subscription:
         if self.behind and not self._catching_up:
             self._catching_up = True
             try:
-                await self._catch_up(self)
+                await wait_out(partial(self._catch_up, self))
             finally:
                 self._catching_up = False
         else:
@@ -179,17 +181,13 @@ class Subscription:
         """Cancel workers whose call takes too long; check again while any is busy."""
         self._watchdog = None
         tick = self._clock.tick()
-        progress = {}
         for worker in self._workers:
-            if not worker.busy:
-                continue
-            calls, since = self._progress.get(worker, (worker.calls, tick))
-            progress[worker] = (calls, since) if calls == worker.calls else (worker.calls, tick)
-            if tick - progress[worker][1] >= self._options.timeout_seconds and not worker.overdue:
+            if not worker.busy or worker.checked_calls != worker.calls:
+                worker.checked_calls, worker.since = worker.calls if worker.busy else -1, tick
+            elif tick - worker.since >= self._options.timeout_seconds and not worker.overdue:
                 worker.overdue = True
                 worker.task.cancel()
-        self._progress = progress
-        if progress:
+        if any(worker.busy for worker in self._workers):
             self._start_watchdog()
 
 
@@ -200,16 +198,33 @@ def make_async(function: Callable[..., Any], threads: Threads) -> Callable[..., 
     """*function* as an async function; a plain one may block, so it runs in a thread."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         return function
+    return _InThread(function, threads)
 
-    # A call that timed out keeps its thread: one subscriber must not occupy all of them.
-    share = asyncio.Semaphore(threads.share)
 
-    async def call_in_thread(*args: Any) -> None:
-        await share.acquire()
-        result, error = await threads.run(attempt_sync, function, *args, on_end=share.release)
+class _InThread:
+    """A plain function that is called in a thread; *hanging* calls were abandoned at their time limit and still run."""
+
+    def __init__(self, function: Callable[..., Any], threads: Threads) -> None:
+        self._function, self._threads = function, threads
+        # A call that timed out keeps its thread: one subscriber must not occupy all of them.
+        self._share = asyncio.Semaphore(threads.share)
+        self.hanging = 0
+
+    async def __call__(self, *args: Any) -> None:
+        await self._share.acquire()
+        is_abandoned = False
+
+        def on_end() -> None:
+            self._share.release()
+            self.hanging -= is_abandoned
+
+        try:
+            result, error = await self._threads.run(attempt_sync, self._function, *args, on_end=on_end)
+        except asyncio.CancelledError:
+            is_abandoned = True
+            self.hanging += 1
+            raise
         if error is not None:
             raise error
         if inspect.isawaitable(result):
             await result
-
-    return call_in_thread

@@ -8,8 +8,8 @@ from ringrift.cli.command import Command, Context, Output, Parser
 from ringrift.cli.formats import parse_duration, since, timestamp
 from ringrift.cluster.roster import NODES
 from ringrift.events.work import RunStateChanged
-from ringrift.jobs import JOB_KINDS, JOBS, LOOP_STAGES
-from ringrift.kernel.errors import SettingsError, UnknownName
+from ringrift.jobs import JOB_KINDS, LOOP_STAGES, STAGES
+from ringrift.kernel.errors import SettingsError, require_name
 from ringrift.pipeline.line import LINES
 from ringrift.store.ports import TASK_PREFIX, JobCounter, Reads
 from ringrift.work.run_states import CLUSTER, EMERGENCY, RUNNING, RunState, RunStates, load_run_states, set_run_state
@@ -17,8 +17,8 @@ from ringrift.work.tasks import LIMITED_KINDS, TASK_KINDS
 from ringrift.workload.registry import Registry
 
 _SECONDS_MAX = 365 * 86_400.0
-_STAGES = {job.kind(): job.stage for job in JOBS}  # by kind of job, and of the tasks that do the same work
-_STAGES |= {TASK_PREFIX + type: _STAGES[kinds[0]] for type, kinds in LIMITED_KINDS.items()}
+# The stage of each kind of job, and of the tasks that do the same work.
+_STAGES = STAGES | {TASK_PREFIX + type: STAGES[kinds[0]] for type, kinds in LIMITED_KINDS.items()}
 
 
 def _scope_arguments(parser: Parser, *, all: bool = False) -> None:
@@ -111,9 +111,7 @@ async def _find_scope(view: Reads, context: Context) -> str:
     """The scope that the options name.  Raises UnknownName, which lists the known ones, or InvalidId."""
     options = context.options
     if options.node is not None:
-        nodes = await NODES.scan(view)
-        if options.node not in nodes:
-            raise UnknownName("node", options.node, nodes)
+        require_name("node", options.node, await NODES.scan(view))
         return f"node:{options.node}"
     if options.variant is not None:
         work = context.settings.work
@@ -121,8 +119,7 @@ async def _find_scope(view: Reads, context: Context) -> str:
             Registry.load(work.executables, prefer=work.workload).owner(options.variant)
         return f"variant:{options.variant}"
     if options.stage is not None:
-        if options.stage not in LOOP_STAGES:
-            raise UnknownName("stage", options.stage, LOOP_STAGES)
+        require_name("stage", options.stage, LOOP_STAGES)
         return f"stage:{options.stage}"
     return CLUSTER
 
@@ -147,8 +144,7 @@ async def _count_jobs(view: Reads, scope: str) -> tuple[dict[str, int], int]:
     for counter in await view.job_counters("claimed", JOB_KINDS | TASK_KINDS):
         running[counter.kind] += counter.count if _is_inside(counter, scope) else 0
     ready = await view.job_counters("ready", JOB_KINDS)
-    waiting = sum(counter.count for counter in ready if _is_inside(counter, scope))
-    return {kind: count for kind, count in sorted(running.items()) if count}, waiting
+    return dict(sorted((+running).items())), sum(counter.count for counter in ready if _is_inside(counter, scope))
 
 
 def _is_inside(counter: JobCounter, scope: str) -> bool:
@@ -175,15 +171,14 @@ def _as_text(before: str, state: RunState, running: str, waiting: int, now: floa
 
 def _running_text(running: Mapping[str, int], state: str, grace_seconds: float) -> str:
     jobs = {kind: count for kind, count in running.items() if not kind.startswith(TASK_PREFIX)}
-    tasks, number = sum(running.values()) - sum(jobs.values()), sum(jobs.values())
-    text = "no job"
+    text, number, end = "no job", sum(jobs.values()), "will finish, and the results count"
+    if state == EMERGENCY:
+        end = f"asked to stop, killed after {grace_seconds:g} s (work.grace_seconds); "
+        end += "what is not done then is queued again as if not tried"
     if jobs:
-        text = f"{number} {'job' if number == 1 else 'jobs'} ({', '.join(f'{n} {kind}' for kind, n in jobs.items())}): "
-        if state == EMERGENCY:
-            text += f"asked to stop, killed after {grace_seconds:g} s (work.grace_seconds); "
-            text += "what is not done then is queued again as if not tried"
-        else:
-            text += "will finish, and the results count"
+        kinds = ", ".join(f"{count} {kind}" for kind, count in jobs.items())
+        text = f"{number} {'job' if number == 1 else 'jobs'} ({kinds}): {end}"
+    tasks = sum(running.values()) - number
     return f"{text}; {tasks} tasks of programs outside the loop, which only those can stop" if tasks else text
 
 

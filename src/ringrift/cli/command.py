@@ -14,10 +14,11 @@ import msgspec
 
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cli.environment import EffectiveSettings, read_settings
+from ringrift.cli.faults import fault_lines, machine_faults
 from ringrift.cluster.roster import Roster
 from ringrift.events.base import Envelope, Event
 from ringrift.kernel.clock import Clock, SystemClock
-from ringrift.kernel.errors import SettingsError, Unreachable
+from ringrift.kernel.errors import SettingsError, StoreError, Unreachable
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import Settings, StoreSettings
 from ringrift.kernel.value import Value
@@ -45,6 +46,7 @@ class Context:
     effective: EffectiveSettings
     clock: Clock
     opened: Store | None = None
+    faults: Sequence[str] = ()  # what keeps this machine from working, for a command that names it
 
     @property
     def settings(self) -> Settings:
@@ -95,17 +97,25 @@ class Command(Value):
     prepare: Callable[[Context], Output | None] = lambda _: None  # checks options, without a store; it may answer
     question: _Question | None = None  # if *prepare* has no answer: asked of the store, which must exist
     json_help: str | None = "print JSON"  # the help of ``--json``; None: the command has no such option
+    names_faults: bool = False  # it begins with the faults of this machine, also if they keep the store from opening
     endless: bool = False  # it may print line by line until Ctrl-C, which is its normal end, with exit code 0
 
 
 def run(command: Command, options: argparse.Namespace) -> int:
     """Carry out *command* and print its output; the exit code.  Raises RingriftError."""
     effective = read_settings(file=options.settings, overrides=parse_overrides(options.set))
-    context = Context(options, effective, SystemClock())
+    # Before the store is open: what is looked at may be the reason why it cannot be opened.
+    faults = machine_faults(effective.settings.store) if command.names_faults else ()
+    context = Context(options, effective, SystemClock(), faults=faults)
     try:
         output = command.prepare(context)
         if output is None and command.question is not None:
             output = asyncio.run(_ask(command.question, context))
+    except StoreError as error:
+        if not faults:
+            raise
+        text = "\n".join([*fault_lines(faults), f"ringrift: {error}"])
+        output = Output(value={"faults": faults, "error": str(error)}, text=text, code=EXIT_FAILED)
     except KeyboardInterrupt:
         if command.endless:
             return 0
@@ -132,10 +142,10 @@ def store_exists(settings: StoreSettings) -> bool:
 
 @asynccontextmanager
 async def open_existing(settings: StoreSettings) -> AsyncIterator[Store]:
-    """The store of *settings*.  Raises Unreachable and creates nothing if there is none."""
+    """The store of *settings*, neither created nor migrated.  Raises Unreachable, SchemaTooOld, SchemaTooNew."""
     if not store_exists(settings):
         raise Unreachable(f'no store at {settings.path}: start one with "ringrift run", or set RINGRIFT_HOME')
-    async with open_store(settings, SystemClock()) as store:
+    async with open_store(settings, SystemClock(), existing=True) as store:
         yield store
 
 

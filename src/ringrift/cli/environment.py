@@ -10,38 +10,30 @@ from typing import Any
 
 import msgspec
 
-from ringrift.kernel.errors import SettingsError
+from ringrift.kernel.errors import SettingsError, require_utf8
 from ringrift.kernel.settings import Settings
-from ringrift.kernel.value import Value, changed
 
 _PREFIX = "RINGRIFT_"
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
-def read_flag(name: str, text: str) -> bool:
-    """*text* as true or false.  Raises SettingsError naming the variable."""
-    match text.strip().lower():
-        case "1" | "true" | "yes" | "on":
-            return True
-        case "0" | "false" | "no" | "off" | "":
-            return False
-    raise SettingsError(name, text, "must be true or false")
+def read_flag(name: str, text: str | None = None) -> bool:
+    """*text*, else the variable *name*, as true or false.  Raises SettingsError naming the variable."""
+    text = os.environ.get(name, "") if text is None else text
+    word = text.strip().lower()
+    if word not in (*_TRUE, *_FALSE):
+        raise SettingsError(name, text, "must be true or false")
+    return word in _TRUE
 
 
-def is_set(name: str, environ: Mapping[str, str] | None = None) -> bool:
-    """Whether the variable *name* is true.  Raises SettingsError."""
-    return read_flag(name, (os.environ if environ is None else environ).get(name, ""))
-
-
-def _profile(name: str, text: str) -> str:
-    # The variable chooses a profile and never makes a leader: a row in the store does that.
-    return "coordinator" if read_flag(name, text) else "training_node"
+def _either(yes: object, no: object) -> Callable[[str, str], object]:
+    return lambda name, text: yes if read_flag(name, text) else no
 
 
 _LOOPS = ("rate", "fill", "import_models")  # the documented loops, but for the expiry of leases, which always runs
-
-
-def _loops(name: str, text: str) -> tuple[str, ...]:
-    return () if read_flag(name, text) else _LOOPS
+_DISABLES = f"false: disables {', '.join(_LOOPS)}"
+# The variable chooses a profile and never makes a leader: a row in the store does that.
+_PROFILE = _either("coordinator", "training_node")
 
 
 @dataclass(frozen=True)
@@ -61,8 +53,8 @@ VARIABLES: dict[str, Variable] = {
     "RINGRIFT_DEBUG": Variable(None, "logs in detail, and to stderr as well"),
     "RINGRIFT_DLQ_PATH": Variable(None, "accepted without effect: dead letters are in the store"),
     "RINGRIFT_NODE_ID": Variable("node.id", "name of this node"),
-    "RINGRIFT_IS_COORDINATOR": Variable("node.profile", "chooses a profile, never a leader", _profile),
-    "RINGRIFT_EXTRACTED_LOOPS": Variable("node.disabled_daemons", f"false: disables {', '.join(_LOOPS)}", _loops),
+    "RINGRIFT_IS_COORDINATOR": Variable("node.profile", "chooses a profile, never a leader", _PROFILE),
+    "RINGRIFT_EXTRACTED_LOOPS": Variable("node.disabled_daemons", _DISABLES, _either((), _LOOPS)),
     "RINGRIFT_COORDINATOR_DB": Variable("store.path", "file of the store"),
     "RINGRIFT_EVENT_HANDLER_TIMEOUT": Variable("bus.handler_seconds_max", "seconds a handler may take for one event"),
     "RINGRIFT_EVENT_VALIDATION_STRICT": Variable(None, "true: the documented API refuses events with unknown names"),
@@ -75,7 +67,8 @@ VARIABLES: dict[str, Variable] = {
 """Every documented variable: those that this version obeys, and those of features that are not there yet."""
 
 
-class EffectiveSettings(Value):
+@dataclass(frozen=True)
+class EffectiveSettings:
     """The settings in force, the origin of each, and what else the environment sets."""
 
     settings: Settings
@@ -96,6 +89,8 @@ def read_settings(
 ) -> EffectiveSettings:
     """Defaults, *preset*, TOML file, *variables*, *overrides* (dotted keys).  Raises SettingsError, UnknownName."""
     environ = os.environ if environ is None else environ
+    for name in (name for name in environ if name.startswith(_PREFIX) or name in variables):
+        require_utf8(name, environ[name])
     home = environ.get("RINGRIFT_HOME", "data")
     host = "".join(char if char.isalnum() or char in "-_" else "-" for char in socket.gethostname())
     settings = Settings.lan(home, node=host[:64] or "local")
@@ -109,10 +104,13 @@ def read_settings(
     ):
         settings = settings.overlaid(flat)
         origins |= {key: origin for key in flat}
+    for key, path in (("store.path", settings.store.path), ("blobs.folder", settings.blobs.folder)):
+        if not path or "\0" in path:
+            raise SettingsError(key, path, "must be a path")
     unknown = tuple(sorted(name for name in environ if name.startswith(_PREFIX) and name not in variables))
     warnings = tuple(f"{name} has {item.note}" for name, item in present.items() if _NO_EFFECT in item.note)
-    effective = EffectiveSettings(settings=settings, origins=origins, home=home, unknown=unknown, warnings=warnings)
-    return changed(effective, debug=is_set("RINGRIFT_DEBUG", environ))
+    debug = read_flag("RINGRIFT_DEBUG", environ.get("RINGRIFT_DEBUG", ""))
+    return EffectiveSettings(settings, origins, home, debug, unknown, warnings)
 
 
 def _from_file(file: str | None, home: Path) -> tuple[str, dict[str, Any]]:
@@ -121,13 +119,13 @@ def _from_file(file: str | None, home: Path) -> tuple[str, dict[str, Any]]:
     if file is None and not path.exists():
         return "default", {}
     try:
-        tree = tomllib.loads(path.read_text())
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        workloads = tree.pop("workloads", {})
+        flat = flatten(tree)
     except OSError as error:
         raise SettingsError("settings file", str(path), str(error.strerror)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise SettingsError("settings file", str(path), f"is not TOML: {error}") from error
-    workloads = tree.pop("workloads", {})
-    flat = flatten(tree)
     if workloads:
         flat["work.executables"] = _executables(workloads)
     return str(path), flat

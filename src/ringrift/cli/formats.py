@@ -7,6 +7,8 @@ from datetime import datetime
 from ringrift.evaluation.interval import Interval
 from ringrift.kernel.verdict import Verdict
 
+CONFIDENCE = 0.95  # of the bounds that people see
+_Row = Sequence[object]
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd])")
 
@@ -66,9 +68,7 @@ def verdict_line(verdict: Verdict, now: float, closed: str = "waits") -> str:
     return f"{verdict.gate}: {'open' if verdict.allowed else closed} — {verdict_reason(verdict, now)}"
 
 
-def table(
-    head: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "", limit: int | None = None, more: str = ""
-) -> str:
+def table(head: Sequence[str], rows: Sequence[_Row], empty: str = "", limit: int | None = None, more: str = "") -> str:
     """Rows under a head, columns aligned, or *empty*; beyond *limit* rows only *more*, with their number for ``{}``."""
     if not rows and empty:
         return empty

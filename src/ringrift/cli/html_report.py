@@ -6,7 +6,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from ringrift.cli.formats import duration, short, timestamp
+from ringrift.cli.formats import CONFIDENCE, duration, short, timestamp
 from ringrift.cli.report import Report, conclusion, evidence_cells, finding_cells
 from ringrift.evaluation import interval
 from ringrift.kernel.value import Value
@@ -15,7 +15,6 @@ from ringrift.pipeline.proof import Finding
 
 _WIDTH, _HEIGHT = 760, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 12, 34
-_CONFIDENCE = 0.95
 _TICKS = 5
 _STEPS = (1, 2, 2.5, 5, 10)
 
@@ -23,9 +22,9 @@ _STEPS = (1, 2, 2.5, 5, 10)
 def as_page(result: Report) -> str:
     """The whole page."""
     parts = [_head(result), _proof(result.proof), *(_variant(line, result) for line in result.lines), _foot(result)]
-    title = f"RingRift: {', '.join(result.about.variants)}"
+    title = escape(f"RingRift: {', '.join(result.about['variants'])}")
     page = Template(files("ringrift.cli").joinpath("report.html").read_text())
-    return page.substitute(title=escape(title), body="\n".join(parts))
+    return page.substitute(title=title, body="\n".join(parts))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -37,13 +36,10 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _head(result: Report) -> str:
     about, games = result.about, sum(line.counts.games for line in result.lines)
-    promotions = sum(line.iteration for line in result.lines)
-    return (
-        f"<h1>{escape(', '.join(about.variants))}</h1>\n"
-        f'<p class="soft">{escape(timestamp(about.begun))}, {escape(duration(about.ended - about.begun))} on '
-        f"{about.cores} cores ({escape(about.machine)}); workload {escape(about.workload)}, seed {about.seed}; {games} "
-        f"games and {promotions} promotions since these lines were opened.</p>"
-    )
+    run = "{cores} cores ({machine}); workload {workload}, seed {seed}".format(**about)
+    text = f"{timestamp(about['begun'])}, {duration(about['ended'] - about['begun'])} on {run}; {games} games and "
+    text += f"{sum(line.iteration for line in result.lines)} promotions since these lines were opened."
+    return f'<h1>{escape(", ".join(about["variants"]))}</h1>\n<p class="soft">{escape(text)}</p>'
 
 
 def _proof(proof: Sequence[Finding]) -> str:
@@ -98,11 +94,11 @@ def _decision(decision: Decision, players: int, start: float) -> tuple[str, ...]
 
 def _foot(result: Report) -> str:
     about = result.about
-    pairs = {"seed": str(about.seed), "workload": about.workload, "parameters": _pairs(about.params)}
-    pairs |= {"gate": about.gate, "machine": f"{about.machine}, {about.cores} cores"}
-    pairs |= {"versions": _pairs(about.versions), "store": about.store}
-    pairs |= {"begun": timestamp(about.begun), "ended": timestamp(about.ended)}
-    return "<h2>This run</h2>\n" + _table(("", ""), ((escape(name), escape(text)) for name, text in pairs.items()))
+    pairs = {"seed": str(about["seed"]), "workload": about["workload"], "parameters": _pairs(about["params"])}
+    pairs |= {"gate": about["gate"], "machine": "{machine}, {cores} cores".format(**about)}
+    pairs |= {"versions": _pairs(about["versions"]), "store": about["store"]}
+    pairs |= {name: timestamp(about[name]) for name in ("begun", "ended")}
+    return "<h2>This run</h2>\n" + _table(("", ""), ((name, escape(text)) for name, text in pairs.items()))
 
 
 def _pairs(values: Mapping[str, object]) -> str:
@@ -125,7 +121,7 @@ def _chart_points(decisions: Sequence[Decision], players: int) -> list[_ChartPoi
     """One for each decision, oldest first; a rejection leaves strength where it was."""
     points = []
     for number, decision in enumerate(decisions, start=1):
-        total = interval.summed(gains(decisions[:number], players), _CONFIDENCE)
+        total = interval.summed(gains(decisions[:number], players), CONFIDENCE)
         outcome = "restored" if decision.kind == "rollback" else "promoted" if decision.promoted else "rejected"
         minute = (decision.time - decisions[0].time) / 60
         label = f"minute {minute:.1f}: generation {decision.generation} {outcome}, {total.value:+.0f} Elo"

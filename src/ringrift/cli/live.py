@@ -4,11 +4,10 @@ import asyncio
 import shutil
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TextIO
 
 from ringrift.cli.brakes import brake_lines, describe_change
-from ringrift.cli.formats import duration, short, table
+from ringrift.cli.formats import CONFIDENCE, duration, short, table
 from ringrift.evaluation import interval
 from ringrift.events import alert, catalog, cluster, custom, daemon, data, evaluation, health, model, node, tuning, work
 from ringrift.events.base import Envelope, Event, Unknown
@@ -19,13 +18,14 @@ from ringrift.kernel.settings import Policy
 from ringrift.pipeline.line import DECISIONS, LINES, Decision, Line, Stage, gains
 from ringrift.pipeline.proof import Claim
 from ringrift.store.follow import follow
+from ringrift.store.ports import Reads
 from ringrift.work.run_states import load_run_states
 
 _REDRAW_SECONDS = 0.25
 _REPORT_SECONDS = 15.0  # between two reports of progress, where there is no table
+_DECISIONS_AT_ONCE = 100
 _WINDOW_SECONDS, _COUNTS_MAX = 60.0, 1000  # of the throughput: batches end every few seconds, and less would show that
 _BAR = 8
-_CONFIDENCE = 0.95
 _CHARACTERS_MAX = 160
 _STAGES = {"train": "training", "export": "export"}  # kinds of jobs whose start is shown
 _SENTENCES: dict[type, str] = {  # of events for which their fields suffice
@@ -35,6 +35,7 @@ _SENTENCES: dict[type, str] = {  # of events for which their fields suffice
     daemon.Stalled: "node {0.node}: the event loop was blocked for {0.seconds:.1f} s at {0.place}",
     daemon.Failed: "daemon {0.daemon} on {0.node} failed and stays stopped: {0.error}",
     data.Lost: "{0.variant}: LOST {0.blob:.10}: {0.reason}",
+    data.Removed: "node {0.node} deleted {0.count} blobs that nothing needs ({0.bytes} bytes)",
     evaluation.VelocityChanged: "{0.variant}: the trend is {0.trend} (before: {0.before}): "
     "{0.elo_per_hour:+.0f} Elo an hour over the last {0.champions} champions",
     health.RecoveryStarted: "recovery of {0.subject}: {0.step} by {0.by}: {0.reason}",
@@ -135,35 +136,21 @@ def _strength_text(decisions: Sequence[Decision], players: int) -> str:
     steps = gains(decisions, players)
     if not steps:
         return "—"
-    total = interval.summed(steps, _CONFIDENCE)
+    total = interval.summed(steps, CONFIDENCE)
     return f"about {total.value:+.0f} ±{total.upper - total.value:.0f}"
 
 
-@dataclass(frozen=True)
-class _LiveState:
-    """The content of one redraw: the lines with their decisions, the progress of jobs, and the throughput."""
-
-    brakes: Sequence[str]
-    lines: Sequence[Line]
-    decisions: Mapping[str, Sequence[Decision]]
-    progress: Mapping[tuple[str, str], float]
-    throughput: _Throughput
-
-    def row(self, line: Line, policy: Policy) -> tuple[object, ...]:
-        strength = _strength_text(self.decisions[line.variant], line.players)
-        bar, pace = _bar(_stage_share(line, policy, self.progress)), f"{self.throughput.of(line.variant):.1f}"
-        model = (line.generation, short(line.champion), strength)
-        selfplay = _bar(line.fresh / policy.games_per_export)
-        return (line.variant, line.stage, bar, *model, pace, selfplay, line.counts.games)
-
-    def sentence(self, line: Line, policy: Policy) -> str:
-        """The same in words."""
-        strength = _strength_text(self.decisions[line.variant], line.players)
-        model = f"generation {line.generation} ({short(line.champion)}), {strength} Elo over generation 0"
-        share = _stage_share(line, policy, self.progress)
-        return f"{line.variant} {line.stage} {share:.0%}, {model}, {line.counts.games} games"
+def _row(line: Line, strength: str, share: float, selfplay: float, pace: float) -> tuple[object, ...]:
+    model = (line.generation, short(line.champion), strength)
+    return (line.variant, line.stage, _bar(share), *model, f"{pace:.1f}", _bar(selfplay), line.counts.games)
 
 
+def _sentence(line: Line, strength: str, share: float) -> str:
+    model = f"generation {line.generation} ({short(line.champion)}), {strength} Elo over generation 0"
+    return f"{line.variant} {line.stage} {share:.0%}, {model}, {line.counts.games} games"
+
+
+_LineState = tuple[Line, str, float]
 _HEAD = ("variant", "stage", "", "gen", "champion", "Elo gained*", "games/s", "self-play", "games")
 _NOTE = "* over generation 0, the sum over promotions: rough"
 
@@ -173,8 +160,9 @@ class Live:
 
     def __init__(self, out: TextIO, policy: Policy, clock: Clock, *, table: bool) -> None:
         self._out, self._policy, self._clock, self._table = out, policy, clock, table
-        self._drawn, self._proven, self._throughput = 0, 0.0, _Throughput()
-        self._waits: set[str] = set()
+        self._drawn, self._throughput = 0, _Throughput()
+        self.proven = 0.0  # the share of the proof that has been played
+        self._waits, self._decisions = set[str](), dict[str, dict[str, Decision]]()
         self._end: float | None = None
         self._claims: Sequence[Claim] | None = None
 
@@ -188,14 +176,10 @@ class Live:
         self._claims = claims
         self.line("time is up: no new jobs; the proof is played")
 
-    def proven(self, share: float) -> None:
-        """*share* of the proof has been played."""
-        self._proven = share
-
     async def follow(self, cluster: Cluster, after: int, seconds: float | None = None) -> None:
         """Show what happens after position *after* until cancelled; the loop ends in *seconds*."""
         self._end = None if seconds is None else self._clock.tick() + seconds
-        for brake in (await self._read(cluster)).brakes:
+        for brake in (await self._read(cluster))[0]:
             self.line(brake)
         for member in cluster.nodes:
             member.router.subscribe((work.Started, daemon.Started, daemon.Stopped), self._print_event, name="live")
@@ -207,8 +191,7 @@ class Live:
             self._out.write(self._erase())
 
     async def _print_event(self, event: Event | Unknown, _: Envelope) -> None:
-        text = None if isinstance(event, work.Enqueued) else describe_event(event)  # its start is printed
-        if text is not None:
+        if not isinstance(event, work.Enqueued) and (text := describe_event(event)) is not None:  # its start is printed
             self.line(text)
 
     async def _print_events(self, cluster: Cluster, after: int) -> None:
@@ -219,13 +202,12 @@ class Live:
         while True:
             await asyncio.sleep(_REDRAW_SECONDS if self._table else _REPORT_SECONDS)
             self._print_waits(cluster)
-            state = await self._read(cluster)
+            brakes, lines = await self._read(cluster)
             if self._table:
-                self._draw(state)
+                self._draw(brakes, lines)
                 continue
             pace = f"{self._phase()}, {self._throughput.total():.1f} games/s"
-            sentences = [state.sentence(line, self._policy) for line in state.lines]
-            self.line("\n  ".join([*state.brakes, pace, *sentences]))
+            self.line("\n  ".join([*brakes, pace, *(_sentence(*line) for line in lines)]))
 
     def _print_waits(self, cluster: Cluster) -> None:
         """Print why daemons wait, each reason once for as long as it lasts: a full disk stores no event."""
@@ -235,29 +217,45 @@ class Live:
             self.line(f"daemons wait: {reason}")
         self._waits = waits
 
-    async def _read(self, cluster: Cluster) -> _LiveState:
+    async def _read(self, cluster: Cluster) -> tuple[list[str], list[_LineState]]:
+        """The brakes, and every line with its strength and the share of its stage that is done."""
         async with cluster.store.read() as view:
             brakes = brake_lines((await load_run_states(view)).in_force(now := self._clock.now()), now)
             lines = [line for line in await LINES.all(view) if line.variant in self._policy.variants]
-            decisions = {line.variant: await DECISIONS.all(view, "variant", line.variant) for line in lines}
+            strengths = [
+                _strength_text(await self._decisions_about(view, line.variant), line.players) for line in lines
+            ]
         jobs = [job for node in cluster.nodes for job in node.activity.snapshot().jobs]
         progress = {(job.variant, job.kind): job.done for job in jobs}
         self._throughput.add(self._clock.tick(), {line.variant: line.counts.games for line in lines})
-        return _LiveState(brakes, lines, decisions, progress, self._throughput)
+        shares = [_stage_share(line, self._policy, progress) for line in lines]
+        return brakes, list(zip(lines, strengths, shares, strict=True))
+
+    async def _decisions_about(self, view: Reads, variant: str) -> Sequence[Decision]:
+        """Every decision about *variant*; only those since the last redraw are read."""
+        decisions = self._decisions.setdefault(variant, {})
+        while True:
+            # Their ids are the variant and that of an event, and so in the order of time.
+            page = await DECISIONS.scan(view, next(reversed(decisions), f"{variant}:"), _DECISIONS_AT_ONCE)
+            own = {id: decision for id, decision in page.items() if decision.variant == variant}
+            decisions.update(own)
+            if len(own) < _DECISIONS_AT_ONCE:
+                return list(decisions.values())
 
     def _phase(self) -> str:
         """The loop or the proof, and how long it still lasts."""
         if self._claims is not None:
-            return f"proof {_bar(self._proven)} {self._proven:.0%} of {len(self._claims)} claims"
+            return f"proof {_bar(self.proven)} {self.proven:.0%} of {len(self._claims)} claims"
         if self._end is not None:
             return f"{duration(self._end - self._clock.tick())} left"
         goal = self._policy.iterations_max
         return "until Ctrl-C" if goal is None else f"until each variant has {goal} promotions"
 
-    def _draw(self, state: _LiveState) -> None:
-        rows = [state.row(line, self._policy) for line in state.lines]
-        text = "\n".join([*state.brakes, table(_HEAD, rows)])
-        text = f"{text}\n{self._phase()}   {self._throughput.total():.1f} games/s   {_NOTE}"
+    def _draw(self, brakes: Sequence[str], lines: Sequence[_LineState]) -> None:
+        goal, pace = self._policy.games_per_export, self._throughput
+        rows = [_row(*state, state[0].fresh / goal, pace.of(state[0].variant)) for state in lines]
+        foot = f"{self._phase()}   {pace.total():.1f} games/s   {_NOTE}"
+        text = "\n".join([*brakes, table(_HEAD, rows), foot])
         width = max(shutil.get_terminal_size().columns - 1, 1)  # a line that wraps would be two to erase
         text = "\n".join(line[:width] for line in text.split("\n"))
         self.line(text)

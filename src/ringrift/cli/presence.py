@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from ringrift.cluster.liveness import LOST_NODES
 from ringrift.cluster.roster import NODES, SILENT_BEATS, NodeRecord
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import NodeAway, UnknownName
+from ringrift.kernel.errors import NodeAway, require_name
 from ringrift.kernel.value import Value, changed
 from ringrift.store.follow import wait_for
 from ringrift.store.ports import Reads, Store
@@ -25,10 +25,8 @@ class Presence(Value):
             return self
         if node in self.departed:
             raise NodeAway(node)
-        present = tuple(record for record in self.present if record.id == node)
-        silent = tuple(record for record in self.silent if record.id == node)
-        if not present and not silent:
-            raise UnknownName("node", node, [record.id for record in self.present + self.silent])
+        require_name("node", node, [record.id for record in self.present + self.silent])
+        present, silent = (tuple(row for row in rows if row.id == node) for rows in (self.present, self.silent))
         return changed(self, present=present, silent=silent)
 
 

@@ -4,8 +4,8 @@ import json
 import platform
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import msgspec
 
@@ -21,33 +21,16 @@ from ringrift.pipeline.proof import Finding
 from ringrift.store.ports import Store
 
 
-@dataclass(frozen=True)
-class _About:
-    """Which run it was, and where it ran."""
-
-    begun: float
-    ended: float
-    workload: str
-    seed: int
-    variants: tuple[str, ...]
-    gate: str
-    params: dict[str, str | int | float | bool]
-    store: str
-    machine: str
-    cores: int
-    versions: dict[str, str]
-
-
 class Report(Value):
-    """Every line with every decision about its models, and the findings of the proof."""
+    """Which run it was and where it ran, every line with every decision about its models, and the proof."""
 
-    about: _About
+    about: dict[str, Any]
     lines: tuple[Line, ...]
     decisions: dict[str, tuple[Decision, ...]]
     proof: tuple[Finding, ...] = ()
 
 
-def about(settings: Settings, requirements: Sequence[str], begun: float, ended: float) -> _About:
+def about(settings: Settings, requirements: Sequence[str], begun: float, ended: float) -> dict[str, Any]:
     """A run with *settings* on this machine; *requirements* are the modules that its workload needs."""
     policy, work, gate = settings.policy, settings.work, settings.policy.gate
     rates = f"error rates {gate.alpha:g} and {gate.beta:g}, {gate.blocks_min} to {gate.blocks_max} blocks"
@@ -56,12 +39,12 @@ def about(settings: Settings, requirements: Sequence[str], begun: float, ended: 
     for name in requirements:
         with suppress(PackageNotFoundError):
             versions[name] = version(name)
-    machine = f"{platform.system()} {platform.machine()}"
-    start = (begun, ended, work.workload, policy.seed, policy.variants, test, work.params)
-    return _About(*start, settings.store.path, machine, cores(), versions)
+    run = {"begun": begun, "ended": ended, "workload": work.workload, "seed": policy.seed, "variants": policy.variants}
+    run |= {"gate": test, "params": work.params, "store": settings.store.path}
+    return run | {"machine": f"{platform.system()} {platform.machine()}", "cores": cores(), "versions": versions}
 
 
-async def gather(store: Store, about: _About, proof: Sequence[Finding] = ()) -> Report:
+async def gather(store: Store, about: dict[str, Any], proof: Sequence[Finding] = ()) -> Report:
     """The report of the store as it is now."""
     async with store.read() as view:
         lines = tuple(await LINES.all(view))
@@ -76,9 +59,9 @@ def as_json(report: Report) -> str:
 
 def as_text(report: Report) -> str:
     """The report for people: the promotions of each variant with their evidence, then the proof."""
-    about = report.about
-    run = f"workload {about.workload}, seed {about.seed}, {about.cores} cores, {about.machine}"
-    head = f"{timestamp(about.begun)}, {duration(about.ended - about.begun)}: {run}"
+    begun, ended = report.about["begun"], report.about["ended"]
+    run = "workload {workload}, seed {seed}, {cores} cores, {machine}".format(**report.about)
+    head = f"{timestamp(begun)}, {duration(ended - begun)}: {run}"
     parts = [head, *(_line_text(line, report.decisions[line.variant]) for line in report.lines)]
     return "\n\n".join([*parts, *([_proof_text(report.proof)] if report.proof else [])])
 

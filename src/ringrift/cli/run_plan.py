@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import SystemRandom
 
 from ringrift.cli.command import open_existing, store_exists
@@ -35,15 +35,11 @@ _LOOP_SECONDS_MIN = 1.0
 
 
 @dataclass(frozen=True)
-class _ChosenWorkload:
+class _Choice:
     """The workload of a run, and a *note* for people on why it is this one."""
 
     workload: Workload
     note: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.workload.name
 
     def preset(self, nodes: int | None = None) -> Preset:
         """Its preset for a local cluster of *nodes* that share the cores of this machine."""
@@ -51,21 +47,19 @@ class _ChosenWorkload:
 
     def settings(self, nodes: int | None = None) -> dict[str, object]:
         """The settings of its preset, and that it is the workload."""
-        return {"work.workload": self.name, **self.preset(nodes).settings}
+        return {"work.workload": self.workload.name, **self.preset(nodes).settings}
 
     def requirements(self) -> Sequence[str]:
         return self.workload.requirements if isinstance(self.workload, HasRequirements) else ()
 
 
-def choose_workload(
-    effective: EffectiveSettings, lines: Sequence[Line], registry: Registry | None = None
-) -> _ChosenWorkload:
+def choose_workload(effective: EffectiveSettings, lines: Sequence[Line], registry: Registry | None = None) -> _Choice:
     """The workload of the settings, else of the store's *lines*, else the first that runs here.  Raises UnknownName."""
     work = effective.settings.work
     registry = registry or Registry.load(work.executables)
     if "work.workload" in effective.origins:
-        return _ChosenWorkload(registry.get(work.workload))
-    installed = (name for name in registry.names() if name != _FAKE and name not in work.executables)
+        return _Choice(registry.get(work.workload))
+    installed = (name for name in registry.makers if name != _FAKE and name not in work.executables)
     best, note = registry.get(next(installed, _FAKE)), ""
     if missing := missing_requirements(best):
         install = best.install_command if isinstance(best, HasRequirements) else "see its documentation"
@@ -74,7 +68,7 @@ def choose_workload(
     if lines and lines[0].workload != best.name:
         note = f"this store was begun with {lines[0].workload}; set RINGRIFT_HOME for a new one"
         best = registry.get(lines[0].workload)
-    return _ChosenWorkload(best, note)
+    return _Choice(best, note)
 
 
 def cores() -> int:
@@ -104,7 +98,7 @@ def _with_measured_params(settings: Settings, workload: Workload) -> Settings:
 class RunSession(Value):
     """The state that a run leaves to the next one on the same store."""
 
-    seed: int
+    seed: int | None = None  # None: no run has left its own
     spent_seconds: float = 0.0  # seconds of its minutes, if it was cut short: the next run has the rest
 
 
@@ -115,11 +109,7 @@ class _Previous(Value):
     """The state of a store before a run begins."""
 
     lines: tuple[Line, ...] = ()
-    session: RunSession | None = None
-
-    @property
-    def spent_seconds(self) -> float:
-        return self.session.spent_seconds if self.session else 0.0
+    session: RunSession = RunSession()
 
 
 async def read_previous(settings: StoreSettings) -> _Previous:
@@ -127,7 +117,8 @@ async def read_previous(settings: StoreSettings) -> _Previous:
     if not store_exists(settings):
         return _Previous()
     async with open_existing(settings) as store, store.read() as view:
-        return _Previous(lines=tuple(await LINES.all(view)), session=await _SESSIONS.get(view, _ID))
+        session = await _SESSIONS.get(view, _ID) or RunSession()
+        return _Previous(lines=tuple(await LINES.all(view)), session=session)
 
 
 async def save_session(store: Store, session: RunSession) -> None:
@@ -138,7 +129,7 @@ async def save_session(store: Store, session: RunSession) -> None:
 
 def _choose_seed(option: int | None, effective: EffectiveSettings, previous: _Previous, *, timed: bool) -> int:
     """The seed: the store's, else option or setting, else random if *timed*.  Raises SettingsError if two differ."""
-    default, before = effective.settings.policy.seed, previous.session.seed if previous.session else None
+    default, before = effective.settings.policy.seed, previous.session.seed
     seed = default if option is None and "policy.seed" in effective.origins else option
     if seed is not None:
         require_range("--seed", seed, 0, 2**63 - 1)
@@ -156,7 +147,7 @@ def _run_times(minutes: float, previous: _Previous) -> tuple[float, float] | tup
     require_range("--minutes", minutes, 0, _MINUTES_MAX)
     if minutes == 0:
         return None, None
-    seconds, spent = 60.0 * minutes, previous.spent_seconds
+    seconds, spent = 60.0 * minutes, previous.session.spent_seconds
     left = seconds - spent if spent < seconds else seconds
     reserve = min(_RESERVE_SHARE * seconds, _RESERVE_SECONDS_MAX)
     return max(left - reserve, _LOOP_SECONDS_MIN), left + _LATE_SECONDS_MAX
@@ -169,9 +160,8 @@ def _promotion_goal(lines: Sequence[Line], variants: Sequence[str], iterations: 
     if iterations == 0:
         return None
     resting = [line.iteration for line in lines if line.variant in variants and line.stage is Stage.RESTING]
-    if resting and len(resting) == len(variants):
-        return max(resting) + iterations
-    return max([iterations, *resting])
+    is_finished = resting and len(resting) == len(variants)
+    return max(resting) + iterations if is_finished else max([iterations, *resting])
 
 
 @dataclass(frozen=True)
@@ -180,7 +170,7 @@ class Plan:
 
     effective: EffectiveSettings
     nodes: Sequence[Member]
-    chosen: _ChosenWorkload
+    chosen: _Choice
     loop_seconds: float | None  # None: until it is stopped
     all_seconds: float | None  # the same with the proof
     spent_seconds: float
@@ -219,5 +209,5 @@ def make_plan(options: argparse.Namespace, overrides: Mapping[str, object]) -> P
     policy = changed(effective.settings.policy, variants=variants, iterations_max=goal, seed=seed)
     settings = _with_measured_params(changed(effective.settings, policy=policy), chosen.workload)
     has_session = loop_seconds is not None or options.seed is not None
-    times = (loop_seconds, all_seconds, previous.spent_seconds)
-    return Plan(changed(effective, settings=settings), nodes, chosen, *times, has_session)
+    times = (loop_seconds, all_seconds, previous.session.spent_seconds)
+    return Plan(replace(effective, settings=settings), nodes, chosen, *times, has_session)

@@ -1,5 +1,6 @@
 """The activity of one node: its running jobs, counted from the events of its own runner, and its daemons."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ringrift.bus.router import Router
@@ -14,7 +15,6 @@ from ringrift.kernel.value import Value, changed
 _JOBS_MAX = 1024  # jobs that are tracked: as many as a node may have slots
 _JOBS_LISTED_MAX = 16  # jobs that one heartbeat lists: it is written every few seconds
 REASONS_MAX, REASON_CHARACTERS_MAX = 8, 200
-_NO_DAEMONS = DaemonSummary()
 
 
 class _RunningJob(Value):
@@ -33,7 +33,7 @@ class Activity(Value):
     finished: int = 0  # attempts that succeeded since the node started
     failed: int = 0  # attempts that failed since the node started
     stalls: int = 0  # how often its event loop was blocked since then
-    daemons: DaemonSummary = _NO_DAEMONS
+    daemons: DaemonSummary = DaemonSummary()
 
 
 class ActivityTracker:
@@ -42,7 +42,7 @@ class ActivityTracker:
     def __init__(self, node: str) -> None:
         self._node = node
         self._jobs: dict[str, _RunningJob] = {}
-        self._finished = self._failed = self._stalls = 0
+        self._counts: Counter[type[Event]] = Counter()
         self.status = Status.HEALTHY  # the health that the node reported last
 
     def subscribe(self, router: Router) -> None:
@@ -56,14 +56,9 @@ class ActivityTracker:
         match event:
             case work.Started() | work.Progressed():
                 self._update(event, envelope.time)
-            case work.Finished():
+            case work.Finished() | work.Failed():
                 self._jobs.pop(event.job, None)
-                self._finished += 1
-            case work.Failed():
-                self._jobs.pop(event.job, None)
-                self._failed += 1
-            case daemon.Stalled():
-                self._stalls += 1
+        self._counts[type(event)] += 1
 
     def _update(self, event: work.Started | work.Progressed, now: float) -> None:
         job = self._jobs.get(event.job)
@@ -76,12 +71,12 @@ class ActivityTracker:
         """Forget the running jobs: events were dropped, perhaps an end.  Jobs that still run report progress again."""
         self._jobs.clear()
 
-    def snapshot(self, daemons: DaemonSummary = _NO_DAEMONS) -> Activity:
+    def snapshot(self, daemons: DaemonSummary | None = None) -> Activity:
         """The current activity of the node, with its *daemons*."""
         jobs = tuple(self._jobs.values())
-        listed, more = jobs[:_JOBS_LISTED_MAX], len(jobs[_JOBS_LISTED_MAX:])
-        counts = {"finished": self._finished, "failed": self._failed, "stalls": self._stalls}
-        return Activity(jobs=listed, more=more, daemons=daemons, **counts)
+        kinds: dict[str, type[Event]] = {"finished": work.Finished, "failed": work.Failed, "stalls": daemon.Stalled}
+        counts = {name: self._counts[kind] for name, kind in kinds.items()} | {"more": len(jobs[_JOBS_LISTED_MAX:])}
+        return Activity(jobs=jobs[:_JOBS_LISTED_MAX], daemons=daemons or DaemonSummary(), **counts)
 
 
 def health_change(node: str, before: Status, parts: Sequence[Health]) -> Changed | None:

@@ -13,7 +13,6 @@ from ringrift.kernel.value import Value, changed
 from ringrift.store.ports import Reads, Tx
 from ringrift.store.records import Records
 
-_REGRESSIONS = {"minor": "minor", "moderate": "warning", "severe": "severe", "critical": "critical"}  # loss → level
 _LEVELS = ("info", "minor", "warning", "severe", "critical")
 _OPEN_MAX = 1000  # alerts that may be open; what comes beyond is counted in one alert of its own
 _CLOSED_MAX = 1000  # closed alerts that are stored; the oldest are deleted first
@@ -56,9 +55,15 @@ def _close(subject: str, *kinds: str) -> _Changes:
 
 def _rolled_back(event: model.RolledBack) -> _Changes:
     detail = f"went back from {event.model[:12]} to {event.to[:12]}: {event.reason}"
-    if not event.level:  # a lost champion or an operator's wish is no loss of strength
-        return _open("rollback", event.variant, "warning", detail)
-    return _open("regression", event.variant, _REGRESSIONS[event.level], detail)
+    # A lost champion or an operator's wish is no loss of strength, and has no level.
+    level = "warning" if event.level in ("", "moderate") else event.level
+    return _open("regression" if event.level else "rollback", event.variant, level, detail)
+
+
+def _returned(event: model.Returned) -> _Changes:
+    if event.generation is None:
+        return _close(event.variant, "model_missing")
+    return _open("model_returned", event.variant, "info", f"lost model {event.model[:12]} is on {event.node} again")
 
 
 def _health(event: health.Changed) -> _Changes:
@@ -111,6 +116,10 @@ _RULES: dict[type[Event], Callable[[Any], _Changes]] = {
     data.Corrupted: lambda e: _open("data_corrupted", e.node, "warning", e.blob[:12]),
     model.RolledBack: lambda e: (*_rolled_back(e), *_close(e.variant, "win_rate")),
     model.Promoted: lambda e: _close(e.variant, "plateau", "rollback", "win_rate"),
+    model.Missing: lambda e: _open(
+        "model_missing", e.variant, "severe", f"no holder of champion {e.model[:12]} answers: {', '.join(e.nodes)} away"
+    ),
+    model.Returned: _returned,
     evaluation.Reviewed: lambda e: _close(e.variant, "win_rate", *(["regression"] if e.passed else [])),
     evaluation.WinRateFell: lambda e: _open(
         "win_rate", e.variant, "warning", f"{e.rate:.2f} against {e.opponent[:12]}, before {e.before:.2f}"
@@ -128,7 +137,7 @@ _RULES: dict[type[Event], Callable[[Any], _Changes]] = {
     work.PressureChanged: _pressure,
     delivery.Changed: _delivery,
     reader.Lapsed: lambda e: _open("reader_lapsed", e.reader, "warning", f"an event has waited for {e.seconds:.0f} s"),
-    reader.Forgotten: lambda e: _close(e.reader, "reader_lapsed", "dead_letter"),
+    reader.Forgotten: lambda e: _close(e.reader, "reader_lapsed", "dead_letter", "handler"),
     alert.Raised: lambda e: _open(e.kind, e.subject, e.level, e.detail),
     alert.Cleared: lambda e: _close(e.subject, e.kind),
 }
@@ -153,7 +162,8 @@ def _settle(open_now: Iterable[Alert], changes: _Changes, at: float) -> tuple[li
                 to_store[closed.id] = changed(closed, until=at)
                 events.append(alert.Cleared(kind=closed.kind, subject=closed.subject))
             continue
-        new = _new_alert(change, at)
+        names = {name: printable(getattr(change, name), NAME_CHARACTERS_MAX) for name in ("kind", "subject", "level")}
+        new = changed(change, **names, detail=printable(change.detail, DETAIL_CHARACTERS_MAX), since=at)
         if new.id not in still_open and len(still_open) >= _OPEN_MAX:
             detail = f"more than {_OPEN_MAX} are open; not shown: {new.kind} {new.subject}"
             new = changed(new, kind="alerts", subject="", level="severe", detail=detail)
@@ -163,11 +173,6 @@ def _settle(open_now: Iterable[Alert], changes: _Changes, at: float) -> tuple[li
             events.append(alert.Raised(kind=new.kind, subject=new.subject, level=new.level, detail=new.detail))
         still_open[new.id] = to_store[new.id] = new
     return list(to_store.values()), events
-
-
-def _new_alert(change: Alert, at: float) -> Alert:
-    names = {name: printable(getattr(change, name), NAME_CHARACTERS_MAX) for name in ("kind", "subject", "level")}
-    return changed(change, **names, detail=printable(change.detail, DETAIL_CHARACTERS_MAX), since=at)
 
 
 def _is_below(alert: Alert, *names: str) -> bool:

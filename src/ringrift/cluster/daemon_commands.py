@@ -3,7 +3,7 @@
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events.base import Envelope
 from ringrift.events.daemon import CommandDone, CommandIssued
-from ringrift.kernel.errors import UnknownName
+from ringrift.kernel.errors import require_name
 from ringrift.kernel.value import Value
 from ringrift.store.ports import Reads, Tx
 from ringrift.store.records import Records
@@ -31,8 +31,7 @@ _COMMANDS = Records("daemon_command", DaemonCommand, id="key", limit=_COMMANDS_M
 
 async def issue(tx: Tx, envelopes: EnvelopeFactory, event: CommandIssued) -> Envelope:
     """Store the command of *event* and publish it: the event alone starts nothing.  Raises UnknownName."""
-    if event.action not in ACTIONS:
-        raise UnknownName("action", event.action, ACTIONS)
+    require_name("action", event.action, ACTIONS)
     [envelope] = await tx.append([envelopes.make(event, source="commands")])
     command = DaemonCommand(id=envelope.id, node=event.node, daemon=event.daemon, action=event.action)
     await _COMMANDS.put(tx, [command])

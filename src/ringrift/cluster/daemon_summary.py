@@ -1,15 +1,15 @@
 """The daemons of a node as its heartbeat reports them: one status each, shortened, and the node's health by them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from ringrift.kernel.errors import printable
-from ringrift.kernel.health import Health, ProbeResult, liveness, readiness
+from ringrift.kernel.health import ALIVE, READY, Health, ProbeResult, Status, probe
 from ringrift.kernel.value import Value, changed
 from ringrift.supervision.status import RESTING, DaemonStatus
 
 _STATUSES_MAX = 64  # daemons that one heartbeat lists; of more than that the critical ones and the worst
 REASON_CHARACTERS_MAX, ERROR_CHARACTERS_MAX = 160, 120
-_UNUSABLE = "unusable"  # the state of a plug-in that could not be loaded
+_UNUSABLE = "unusable"  # the state of a plug-in that could not be loaded, or of a handler in trouble
 
 
 class DaemonSummary(Value, omit_defaults=True):
@@ -41,16 +41,16 @@ class DaemonSummary(Value, omit_defaults=True):
 
     def liveness(self) -> ProbeResult:
         """Whether no critical daemon is unhealthy; false if none is listed."""
-        return self._probe(liveness)
+        return self._probe(ALIVE)
 
     def readiness(self) -> ProbeResult:
         """Whether every critical daemon works; false if none is listed."""
-        return self._probe(readiness)
+        return self._probe(READY)
 
-    def _probe(self, probe: Callable[[list[Health], set[str]], ProbeResult]) -> ProbeResult:
+    def _probe(self, required: Status) -> ProbeResult:
         critical = {status.name for status in self._started() if status.critical}
         none = ProbeResult(ok=False, reasons=("reports no critical daemon",))
-        return probe(self.health(), critical) if critical else none
+        return probe(self.health(), critical, required) if critical else none
 
     def _started(self) -> list[DaemonStatus]:
         return [status for status in self.statuses if status.state != RESTING]

@@ -59,15 +59,7 @@ def judge(survey: SurveyedNodes, alerts: Iterable[Alert], kinds: Collection[str]
 
 
 def _judge(node: NodeRecord, survey: SurveyedNodes, alerts: Iterable[Alert]) -> Health:
-    silent, moved = node.id in survey.silent, node.id in survey.moved
-    problems: list[tuple[Status, str, float | None]] = []
-    problems += [(status, reason, None) for status, reason in _from_beat(node, silent, moved, survey.seconds)]
-    for alert in alerts:
-        # A beat that this observer has seen move is newer than the alert that the node was lost.
-        if alert.kind != "node_lost" or silent or not moved:
-            status = Status.DEGRADED if alert.level == "minor" else _ALERT_STATUS[alert.kind]
-            part = alert.subject.partition("/")[2] or alert.kind
-            problems.append((status, f"{part}: {alert.detail}", alert.since))
+    problems = list(_problems(node, survey, alerts))
     if not problems:
         return Health(part=node.id, status=Status.HEALTHY)
     worst = min(status for status, _, _ in problems)
@@ -76,14 +68,22 @@ def _judge(node: NodeRecord, survey: SurveyedNodes, alerts: Iterable[Alert]) -> 
     return Health(part=node.id, status=worst, reason="; ".join(reasons), since=since)
 
 
-def _from_beat(node: NodeRecord, silent: bool, moved: bool, seconds: float) -> Iterator[tuple[Status, str]]:
-    """The problems of *node* that its heartbeat shows."""
+def _problems(
+    node: NodeRecord, survey: SurveyedNodes, alerts: Iterable[Alert]
+) -> Iterator[tuple[Status, str, float | None]]:
+    """The problems of *node* that its heartbeat and the *alerts* show, and since when if that is recorded."""
+    silent, moved = node.id in survey.silent, node.id in survey.moved
     if silent:
-        yield Status.UNHEALTHY, f"no heartbeat for {seconds:g} s: check that its machine runs and reaches the store"
-        return
-    if not moved:
-        yield Status.UNKNOWN, "no heartbeat was observed yet"
-    if not node.activity.daemons.running:
-        yield Status.UNKNOWN, "reports no running daemon"
-    if failed := node.activity.daemons.failed:
-        yield Status.DEGRADED, f"daemons that failed and do not run: {', '.join(failed)}"
+        remedy = "check that its machine runs and reaches the store"
+        yield Status.UNHEALTHY, f"no heartbeat for {survey.seconds:g} s: {remedy}", None
+    elif not moved:
+        yield Status.UNKNOWN, "no heartbeat was observed yet", None
+    if not silent and not node.activity.daemons.running:
+        yield Status.UNKNOWN, "reports no running daemon", None
+    if not silent and (failed := node.activity.daemons.failed):
+        yield Status.DEGRADED, f"daemons that failed and do not run: {', '.join(failed)}", None
+    for alert in alerts:
+        # A beat that this observer has seen move is newer than the alert that the node was lost.
+        if alert.kind != "node_lost" or silent or not moved:
+            status = Status.DEGRADED if alert.level == "minor" else _ALERT_STATUS[alert.kind]
+            yield status, f"{alert.subject.partition('/')[2] or alert.kind}: {alert.detail}", alert.since

@@ -6,12 +6,24 @@ from ringrift.cluster.roster import SILENT_BEATS, NodeRecord
 from ringrift.events import node, reader
 from ringrift.kernel.settings import BusSettings
 from ringrift.kernel.stall_detector import Observation
+from ringrift.kernel.value import Value
 from ringrift.store.ports import ReaderRow
 from ringrift.store.records import Records
 
 LOST_NODES = Records("lost_node", int)  # by node: the beat at which it fell silent
 SUSPECTS = Records("suspect_node", int)  # by node: the last beat before those that it missed
+_STALLS_MAX = 100_000  # stalls of a reader at one position that are counted
 _SUSPECT_BEATS = 2  # heartbeats that a node misses before it is suspected; it is lost after more
+
+
+class _Stall(Value):
+    """How often a watcher saw a reader stand still at *position* for ``bus.lapse_watch_seconds``."""
+
+    position: int
+    times: int
+
+
+STALLS = Records("reader_stall", _Stall)  # by reader
 
 
 def node_changes(
@@ -52,16 +64,34 @@ def suspected_nodes(
     return [node.Suspected(node=id, seconds=row.seconds) for id, row in new.items()]
 
 
-def reader_observations(rows: Sequence[ReaderRow], settings: BusSettings) -> list[Observation]:
-    """The readers that have events to read, for a detector to see whether they move."""
+def reader_observations(
+    rows: Sequence[ReaderRow], stalls: Mapping[str, _Stall], settings: BusSettings
+) -> list[Observation]:
+    """The readers that have events to read, for a detector to see whether they move; a stall is counted and goes on."""
     waiting, seconds = [row for row in rows if row.behind and not row.lapsed], settings.lapse_watch_seconds
-    return [Observation(name=row.reader, counter=row.position, seconds=seconds) for row in waiting]
+    counters = [(row.reader, row.position * _STALLS_MAX + _times(row, stalls)) for row in waiting]
+    return [Observation(name=reader, counter=counter, seconds=seconds) for reader, counter in counters]
 
 
-def lapsed_readers(
-    rows: Sequence[ReaderRow], stalled: Collection[str], now: float, settings: BusSettings
-) -> list[reader.Lapsed]:
-    """Those of the *stalled* readers whose oldest unread event has waited too long."""
-    waiting = {row.reader: (row.position, now - row.since) for row in rows if row.since is not None}
-    late = {name: wait for name, wait in waiting.items() if name in stalled and wait[1] > settings.lapse_seconds}
-    return [reader.Lapsed(reader=name, position=at, seconds=seconds) for name, (at, seconds) in late.items()]
+def count_stalls(
+    rows: Sequence[ReaderRow], stalls: Mapping[str, _Stall], stalled: Collection[str], settings: BusSettings
+) -> tuple[list[reader.Lapsed], dict[str, _Stall]]:
+    """Those of the *stalled* readers that have stood still for long enough, and how often each of the rest was seen to.
+
+    Stalls are counted, over restarts of the watcher, and no time is stored: a wall clock that jumps changes nothing.
+    """
+    lapsed, counts = list[reader.Lapsed](), dict[str, _Stall]()
+    for row in rows:
+        times = _times(row, stalls) + (row.reader in stalled)
+        seconds = times * settings.lapse_watch_seconds
+        if row.reader in stalled and (seconds >= settings.lapse_seconds or times >= _STALLS_MAX):
+            lapsed.append(reader.Lapsed(reader=row.reader, position=row.position, seconds=seconds))
+        elif times:
+            counts[row.reader] = _Stall(position=row.position, times=times)
+    return lapsed, counts
+
+
+def _times(row: ReaderRow, stalls: Mapping[str, _Stall]) -> int:
+    """How often *row* was seen to stand still where it is."""
+    stall = stalls.get(row.reader)
+    return stall.times if stall is not None and stall.position == row.position else 0

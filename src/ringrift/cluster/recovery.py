@@ -11,6 +11,7 @@ under way, so that two healers never act on one thing.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
 
 from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
@@ -46,6 +47,7 @@ class ErrorReport(Value):
     severity: str
     node: str
     time: float
+    tick: float = 0.0  # the monotonic clock of the machine, whose nodes all use this store
 
 
 class Trouble(Value):
@@ -82,8 +84,7 @@ class Recovery(Value):
     @property
     def under_way(self) -> Attempt | None:
         """The step that is under way."""
-        last = self.attempts[-1] if self.attempts else None
-        return last if last is not None and last.helped is None else None
+        return next((last for last in self.attempts[-1:] if last.helped is None), None)
 
     def with_attempt(self, attempt: Attempt) -> "Recovery":
         """This recovery with one more step."""
@@ -119,12 +120,9 @@ def next_step(subject: str, attempts: Sequence[Attempt], taken: Collection[str] 
     return ASK
 
 
-def _failed_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
-    """The attempts since the last one that helped."""
-    failed: list[Attempt] = []
-    for attempt in attempts:
-        failed = [] if attempt.helped else [*failed, attempt]
-    return failed
+def _failed_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """The attempts since the last one that helped, the latest first."""
+    return list(takewhile(lambda attempt: not attempt.helped, reversed(attempts)))
 
 
 def judge(trouble: Trouble, recovery: Recovery, *, is_rested: bool, steps_left: int, now: float) -> Verdict:
@@ -144,9 +142,9 @@ def judge(trouble: Trouble, recovery: Recovery, *, is_rested: bool, steps_left: 
     return Verdict(gate=gate, allowed=False, rule=rule, value=number, limit=limit, since=since)
 
 
-async def recent_errors(view: Reads, now: float) -> list[ErrorReport]:
-    """Reports of the last hour; one from the future was written by a clock that runs ahead."""
-    return [report for report in await ERRORS.all(view) if now - report.time < _RECENT_SECONDS]
+async def recent_errors(view: Reads, tick: float) -> list[ErrorReport]:
+    """Reports of the hour before *tick*; a later one was written before the machine was started again."""
+    return [report for report in await ERRORS.all(view) if 0 <= tick - report.tick < _RECENT_SECONDS]
 
 
 def failing_components(reports: Iterable[ErrorReport]) -> dict[str, ErrorReport]:

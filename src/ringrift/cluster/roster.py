@@ -16,7 +16,9 @@ class NodeRecord(Value):
     id: str
     profile: str
     address: str  # where its blobs can be reached
-    beat: int
+    beat: int  # milliseconds on the monotonic clock of its machine
+    wall: float = 0.0  # seconds that its wall clock is ahead of its monotonic one: a step shows
+    pid: int = 0  # its process
     ephemeral: bool = False
     gone: bool = False  # whether it has left in good order
     activity: Activity = Activity()

@@ -67,15 +67,9 @@ class _HealMemory:
 
 
 async def heal(
-    *,
-    store: Store,
-    roster: Roster,
-    roles: Roles,
-    envelopes: EnvelopeFactory,
-    clock: Clock,
-    settings: Settings,
+    *, store: Store, roster: Roster, roles: Roles, envelopes: EnvelopeFactory, clock: Clock, settings: Settings,
     memory: _HealMemory,
-) -> None:
+) -> None:  # fmt: skip
     """Look once and take the steps that are due; without any, nothing is written."""
     if settings.cluster.heal == "off":
         return

@@ -77,7 +77,7 @@ async def import_models(
         return  # not made yet, or its disk is not mounted
     # A file that was for no line is looked at again when another line is opened.
     for name in memory.settled({name: (*stamp, variants) for name, stamp in files.items()}):
-        await _take_in(name, folder, variants, store=store, blobs=blobs, actor=actor)
+        await _take_in(Path(folder) / name, name, variants, store, blobs, actor)
     for entry in (entry for entry in entries if entry.state in inbox.OPEN):
         async with store.begin() as tx:
             await inbox.follow_up(tx, entry, policy=policy, actor=actor)
@@ -86,14 +86,12 @@ async def import_models(
             await inbox.forget_refused(tx, envelopes.node, files, envelopes)
 
 
-async def _take_in(
-    name: str, folder: str, variants: Collection[str], *, store: Store, blobs: Blobs, actor: Actor
-) -> None:
+async def _take_in(path: Path, name: str, variants: Collection[str], store: Store, blobs: Blobs, actor: Actor) -> None:
     """Take in one file of the folder; what is no model is reported and left alone."""
     entry = InboxFile(variant="", file=name, name=name, node=actor.envelopes.node)
     try:
         variant = inbox.variant_of(name, variants)
-        content = await to_its_end(None, inbox.read_model, Path(folder) / name)
+        content = await to_its_end(None, inbox.read_model, path)
     except InputError as error:
         async with store.begin() as tx:
             await inbox.refuse(tx, entry, str(error), actor.envelopes)

@@ -1,13 +1,14 @@
 """Points the canonical links at the champions: ``models/canonical_<variant>`` and the same with ``.pth``.
 
 A link is replaced in one step, and only by one to a file that is here and has the hash in its name.  So a reader always
-opens a whole champion: the current one, or the one before while this node has not got the new one yet.
+opens a whole champion: the current one, or the one before while this node has not got the new one yet.  What is not
+ours, a file or a link to somewhere else, is never replaced: an alert asks for another place for it.
 """
 
 import asyncio
 import hashlib
-import logging
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,16 +16,19 @@ from pathlib import Path
 from ringrift.blobs.folder import Folder, FolderBlobs
 from ringrift.blobs.ports import Blobs
 from ringrift.bus.router import Router
-from ringrift.events import model
+from ringrift.cluster import alerts
+from ringrift.events import alert, model
 from ringrift.events.base import Envelope, Event
 from ringrift.kernel.failpoint import failpoint
+from ringrift.kernel.folders import make_folder
 from ringrift.pipeline.line import LINES
 from ringrift.store.ports import Store
 from ringrift.supervision.spec import Daemon
 from ringrift.threads import to_its_end
 
 _LOOK_SECONDS = 5.0  #: Between looks without a wake-up: a node may get a champion's file at any time.
-log = logging.getLogger(__name__)
+_ALERT = "canonical_link"
+_SHELVED = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]{62}")
 
 
 async def link_champions(
@@ -42,6 +46,7 @@ async def link_champions(
         while True:
             moved.clear()
             await _update_links(store, blobs, node_id)
+            await _report_foreign(store, router, blobs, node_id)
             alive()
             with suppress(TimeoutError):
                 await asyncio.wait_for(moved.wait(), _LOOK_SECONDS)
@@ -74,14 +79,40 @@ def _names(variant: str) -> tuple[str, str]:
 
 def _point_at(folder: Folder, models: Path, variant: str, blob: str, node_id: str) -> bool:
     """Point the links of *variant* at *blob*, if it is whole; whether any was moved."""
-    stale = [name for name in _names(variant) if not _points_at(models / name, blob)]
+    names = [name for name in _names(variant) if not _is_foreign(models / name)]
+    stale = [name for name in names if not _points_at(models / name, blob)]
     if not stale or not _is_whole(folder.path(blob), blob):
         return False
-    models.mkdir(parents=True, exist_ok=True)
+    make_folder(models)
     target = os.path.relpath(folder.path(blob), models)
     for name in stale:
         _replace(models / name, target, models / f".{name}.{node_id}")
     return True
+
+
+async def _report_foreign(store: Store, router: Router, blobs: Blobs, node_id: str) -> None:
+    """Raise an alert for everything in the place of a link that is not ours, and clear those that are over."""
+    if not isinstance(blobs, FolderBlobs):
+        return
+    models = _models_folder(blobs.folder.root, node_id)
+    async with store.read() as view:
+        names = [name for line in await LINES.all(view) if line.champion for name in _names(line.variant)]
+        open_now = [row for row in await alerts.open_alerts(view) if row.kind == _ALERT]
+    raised = {row.subject for row in open_now if row.subject.startswith(f"{node_id}/")}
+    foreign = {f"{node_id}/{name}": models / name for name in names if _is_foreign(models / name)}
+    for subject in foreign.keys() - raised:
+        detail = f"{foreign[subject]} is not a link of RingRift and stays as it is: move it, and the champion is linked"
+        await router.publish(alert.Raised(kind=_ALERT, subject=subject, detail=detail), source="link_champions")
+    for subject in raised - foreign.keys():
+        await router.publish(alert.Cleared(kind=_ALERT, subject=subject), source="link_champions")
+
+
+def _is_foreign(link: Path) -> bool:
+    """Whether *link* is there and was not made here: not a link to a blob on its shelf."""
+    if not link.is_symlink():
+        return link.exists()
+    target = Path(os.readlink(link))
+    return not _SHELVED.fullmatch(f"{target.parent.name}/{target.name}")
 
 
 def _points_at(link: Path, blob: str) -> bool:
@@ -100,16 +131,16 @@ def _is_whole(path: Path, blob: str) -> bool:
 
 def _replace(link: Path, target: str, beside: Path) -> None:
     """Make *link* lead to *target* in one step, made *beside* it first."""
-    if link.exists() and not link.is_symlink():
-        backup = link.with_name(f"{link.name}.kept")
-        log.warning("%s is not a link: keeping it as %s", link, backup.name)
-        with suppress(FileExistsError):
-            os.link(link, backup)
     with suppress(FileNotFoundError):
         os.unlink(beside)  # left by a process of this node that ended here
     os.symlink(target, beside)
     failpoint("link_champions.before_link")
-    os.replace(beside, link)
+    if link.is_symlink():
+        os.replace(beside, link)
+    else:
+        os.unlink(beside)
+        with suppress(FileExistsError):  # whatever has come there meanwhile stays, and is looked at again
+            os.symlink(target, link)
     failpoint("link_champions.after_link")
 
 

@@ -71,8 +71,8 @@ async def _context(tx: Tx, line: Line, event: Event, at: float, policy: Policy) 
         case evaluation.Rated():
             return changed(context, ratings=await ratings_of(tx, line.variant))
         case node.Quarantined():
-            decisions = await DECISIONS.all(tx, "variant", line.variant)
-            made = [decision for decision in decisions if decision.promoted and decision.model == line.champion]
+            decisions = await DECISIONS.all(tx, "model", line.champion or "")
+            made = [decision for decision in decisions if decision.promoted and decision.variant == line.variant]
             if made:
                 return changed(context, promotion=(made[-1], tuple(await evidence_of(tx, made[-1]))))
     return context
@@ -81,6 +81,7 @@ async def _context(tx: Tx, line: Line, event: Event, at: float, policy: Policy) 
 _EVENTS = (
     *(Opened, Requested, selfplay.BatchFinished, data.Synced, data.Exported, training.Finished, model.Verified),
     *(evaluation.BlocksPlayed, evaluation.Finished, evaluation.Rated, model.Distributed, model.RolledBack),
+    model.Returned,
     *(work.Buried, work.PressureChanged, work.RunStateChanged, node.Quarantined, node.Released),
 )
 SPEC = Daemon(name="pipeline", run=pipeline, role="pipeline", on=_EVENTS, category="training", critical=True)

@@ -1,7 +1,5 @@
 """Asks for ratings of every line in which a match was decided, or many blocks were played, since the last ones."""
 
-import logging
-
 import msgspec
 
 from ringrift.blobs.ports import Blobs
@@ -9,40 +7,34 @@ from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cluster.leadership import Roles
 from ringrift.jobs import STAGE, Rate
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import NoRoom
 from ringrift.kernel.value import changed
-from ringrift.pipeline.line import LINES
-from ringrift.pipeline.ratings import BACKLOGS, Backlog, RatingInput, backlog_of, is_due, rating_input
+from ringrift.pipeline.line import LINES, Line
+from ringrift.pipeline.ratings import BACKLOGS, Backlog, RatingInput, backlog_of, forget_players, is_due, rating_input
 from ringrift.store.ports import Reads, Store
 from ringrift.supervision.spec import Daemon
 from ringrift.sync.ledger import holding
 from ringrift.work.desk import enqueue
-
-log = logging.getLogger(__name__)
 
 
 async def rate(*, store: Store, blobs: Blobs, roles: Roles, envelopes: EnvelopeFactory, clock: Clock) -> None:
     """Look once.  The counts go into a blob before the transaction that asks for the job; a crash leaves only that."""
     async with store.read() as view:
         due = await _due(view)
-    for backlog, data in due:
-        try:
-            [blob] = await blobs.put([msgspec.json.encode(data)])
-        except NoRoom as error:
-            log.warning("%s is not rated: %s", backlog.variant, error)
-            return
+    for line, backlog, data in due:
+        [blob] = await blobs.put([msgspec.json.encode(data)])
         async with store.begin() as tx:
             await roles.check("rate", tx)
             if await backlog_of(tx, backlog.variant) != backlog:
                 continue  # more has come meanwhile: the next look takes all of it
             await BACKLOGS.put(tx, [changed(backlog, rated=backlog.counted, due=False)])
+            await forget_players(tx, line)
             await tx.put([holding(blob, envelopes.node)])
             job = Rate(variant=backlog.variant, tally=blob, priority=STAGE)
             # It belongs to no single match: the blocks of many have led to it.
             await enqueue(tx, (job,), envelopes, clock.now())
 
 
-async def _due(view: Reads) -> list[tuple[Backlog, RatingInput]]:
+async def _due(view: Reads) -> list[tuple[Line, Backlog, RatingInput]]:
     """The lines that are due, each with the input of its ratings; not those that are being rated."""
     due = []
     for line in await LINES.all(view):
@@ -51,7 +43,7 @@ async def _due(view: Reads) -> list[tuple[Backlog, RatingInput]]:
             continue
         counts = await view.count_jobs(line.variant)
         if not any(counts.get((Rate.kind(), state)) for state in ("ready", "claimed")):
-            due.append((backlog, await rating_input(view, backlog, line)))
+            due.append((line, backlog, await rating_input(view, backlog, line)))
     return due
 
 

@@ -10,8 +10,9 @@ from ringrift.store.ports import Store
 from ringrift.supervision.spec import Daemon
 from ringrift.work import breakers
 from ringrift.work.breakers import BREAKERS
-from ringrift.work.claims import forget_refusals, has_refusals
+from ringrift.work.claims import find_refusals
 from ringrift.work.desk import StoreDesk
+from ringrift.work.limits import VERDICTS
 from ringrift.work.processes import this_host
 from ringrift.work.run_states import expire_run_states, load_run_states
 from ringrift.work.tasks import HostTick, end_tasks, find_orphans, load_limits, observe, running_tasks, still_as
@@ -28,7 +29,7 @@ async def rescue(
         claimed, paused = await view.jobs(("claimed",), _JOBS_MAX), await view.jobs(("paused",), _JOBS_MAX)
         circuits, tasks, states = await BREAKERS.all(view), await running_tasks(view), await load_run_states(view)
         seconds, lost = (await load_limits(view)).beat_seconds_max, tuple(await LOST_NODES.scan(view))
-        gone = lost if await has_refusals(view, lost) else ()
+        refusals = await find_refusals(view, lost)
     tick, now = clock.tick(), clock.now()
     here = HostTick(host=this_host() if tasks else "", tick=tick)
     leases = [Observation(row.id, (row.fence << 32) + row.renewals, row.seconds) for row in claimed]
@@ -40,7 +41,7 @@ async def rescue(
     rested = [row.id for row in paused if row.id in stalled]
     tried, orphans = breakers.rest(circuits, stalled, claimed), find_orphans(tasks, here, seconds, stopped)
     is_over = any(not state.is_in_force(now) for state in states.by_scope.values())
-    if not any((expired, rested, tried, orphans, is_over, gone)):
+    if not any((expired, rested, tried, orphans, is_over, refusals)):
         return
     async with store.begin() as tx:
         await roles.check("rescue", tx)
@@ -48,7 +49,7 @@ async def rescue(
         await tx.resume(rested)
         await breakers.write_rested(tx, envelopes, circuits, tried, now)
         await end_tasks(tx, envelopes, await still_as(tx, orphans), now)
-        await forget_refusals(tx, gone)
+        await VERDICTS.delete(tx, refusals)
         if is_over:
             await expire_run_states(tx, envelopes, now)
         if back:

@@ -1,13 +1,10 @@
 """Watches whether nodes report what they have played, and quarantines those that do not."""
 
-from collections.abc import Sequence
-
 from ringrift import __version__
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cluster.liveness import LOST_NODES
 from ringrift.cluster.roster import NODES
 from ringrift.evaluation import canary, homogeneity
-from ringrift.evaluation.homogeneity import MatchTally
 from ringrift.events import evaluation, node, selfplay, work
 from ringrift.events.base import Envelope, Event
 from ringrift.jobs import GAME_KINDS, JobFilter, Match, Purpose
@@ -20,7 +17,7 @@ from ringrift.work.desk import REVOKED_AT_ONCE_MAX, StoreDesk, cancel, enqueue
 from ringrift.work.limits import KINDS, QUARANTINES
 from ringrift.work.pressure import MATCH_QUEUES, PRESSURES, SOFT, hardest, require_room
 
-_FLEET, _JOINED = Records("fleet", float), "joined"  #: When a node last joined.
+_FLEET, _JOINED = Records("fleet_beat", int), "joined"  #: The leader's beat when a node last joined.
 
 
 async def trust(event: Event, envelope: Envelope, tx: Tx, *, envelopes: EnvelopeFactory, desk: StoreDesk) -> None:
@@ -40,7 +37,7 @@ async def trust(event: Event, envelope: Envelope, tx: Tx, *, envelopes: Envelope
         case node.Left() | node.Lost():
             await _cancel_canaries(tx, event.node, envelopes)
         case node.Joined():
-            await _FLEET.put_at(tx, {_JOINED: at})
+            await _FLEET.put_at(tx, {_JOINED: await _beat_of(tx, envelopes.node)})
 
 
 async def _load(
@@ -60,24 +57,28 @@ async def _load(
         case evaluation.BlocksPlayed():
             return changed(state, tallies=tuple(await rules.TALLIES.all(tx)))
         case node.CanaryPlayed():
-            voters = await _voters(tx) - quarantined
-            joined = await _FLEET.get(tx, _JOINED)
-            # No more nodes are to be expected once none has joined for long.
-            is_settled = joined is None or at - joined >= rules.SETTLE_SECONDS
+            voters, joined = await _voters(tx) - quarantined, await _FLEET.get(tx, _JOINED)
+            # No more nodes are to be expected once none has joined for long, by the leader's monotonic clock.
+            beat = await _beat_of(tx, leader)
+            if joined is not None and beat < joined:  # the machine was started again: the time begins anew
+                await _FLEET.put_at(tx, {_JOINED: beat})
+            is_settled = joined is None or beat - joined >= 1000 * rules.SETTLE_SECONDS
             is_alone = len(voters) < rules.MAJORITY_MIN and is_settled
             trusted = leader if leader in voters and is_alone else None
             return changed(state, trusted=trusted, agree=canary.agreement(len(voters)))
     return state
 
 
+async def _beat_of(tx: Tx, node: str) -> int:
+    """The milliseconds on the monotonic clock of *node* at its last heartbeat."""
+    record = await NODES.get(tx, node)
+    return 0 if record is None else record.beat
+
+
 async def _voters(tx: Tx) -> set[str]:
     """The nodes that are here and play matches."""
     present = [record for record in await NODES.all(tx) if not record.gone]
     return {record.id for record in present if Match.kind() in KINDS[record.profile]} - set(await LOST_NODES.scan(tx))
-
-
-async def _put_tallies(tx: Tx, tallies: Sequence[MatchTally], before: Sequence[MatchTally]) -> None:
-    await rules.TALLIES.put(tx, [tally for tally in tallies if tally not in before])
 
 
 async def _carry_out(
@@ -89,7 +90,7 @@ async def _carry_out(
     await rules.TRUSTS.put(tx, [after.trust])
     if after.canaries != before.canaries:
         await rules.CANARIES.put(tx, [after.canaries])
-    await _put_tallies(tx, after.tallies, before.tallies)
+    await rules.TALLIES.put(tx, [tally for tally in after.tallies if tally not in before.tallies])
     await rules.TALLIES.delete(tx, step.dropped)
     await QUARANTINES.put_at(tx, {event.node: why for event, why in zip(step.events, step.verdicts, strict=True)})
     await tx.append([envelopes.make(event, cause=cause, source="trust") for event in step.events])
@@ -102,8 +103,9 @@ async def _quarantine(tx: Tx, event: node.Quarantined, desk: StoreDesk, envelope
     if await QUARANTINES.get(tx, event.node) is None:
         return  # released again before this was read
     await _cancel_canaries(tx, event.node, envelopes)
-    tallies = await rules.TALLIES.all(tx)
-    await _put_tallies(tx, [homogeneity.without(tally, {event.node}) for tally in tallies], tallies)
+    before = await rules.TALLIES.all(tx)
+    after = [homogeneity.without(tally, {event.node}) for tally in before]
+    await rules.TALLIES.put(tx, [tally for tally in after if tally not in before])
     claimed = await tx.jobs(("claimed",), REVOKED_AT_ONCE_MAX, holder=event.node)
     games = [row for row in claimed if row.kind in GAME_KINDS]
     await desk.revoke(tx, games, f"node {event.node} is quarantined", started=False)

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cluster import liveness
 from ringrift.cluster.leadership import Roles
-from ringrift.cluster.liveness import LOST_NODES, SUSPECTS
+from ringrift.cluster.liveness import LOST_NODES, STALLS, SUSPECTS
 from ringrift.cluster.roster import Roster
 from ringrift.events.base import Event
 from ringrift.events.node import Suspected
@@ -20,24 +20,17 @@ from ringrift.work.run_states import CLUSTER, load_run_states
 
 
 async def watch(
-    *,
-    store: Store,
-    roster: Roster,
-    roles: Roles,
-    envelopes: EnvelopeFactory,
-    clock: Clock,
-    policy: Policy,
-    bus_settings: BusSettings,
-    memory: StallDetector,
-) -> None:
+    *, store: Store, roster: Roster, roles: Roles, envelopes: EnvelopeFactory, clock: Clock, policy: Policy,
+    bus_settings: BusSettings, memory: StallDetector,
+) -> None:  # fmt: skip
     """Look once.  What was reported is stored with it, so that another watcher does not report it again."""
     now, tick = clock.now(), clock.tick()
     nodes, silent = await roster.survey()
     async with store.read() as view:
-        rows = await view.readers()
+        rows, stalls = await view.readers(), await STALLS.scan(view)
     beats = liveness.suspect_observations(nodes, roster.silent_seconds_max)
-    stalled = memory.stalled([*liveness.reader_observations(rows, bus_settings), *beats], tick)
-    lapsed = liveness.lapsed_readers(rows, [reader.name for reader in stalled], now, bus_settings)
+    stalled = memory.stalled([*liveness.reader_observations(rows, stalls, bus_settings), *beats], tick)
+    lapsed, counts = liveness.count_stalls(rows, stalls, [reader.name for reader in stalled], bus_settings)
     async with store.begin() as tx:
         await roles.check("watch", tx)
         lost = await LOST_NODES.scan(tx)
@@ -46,6 +39,9 @@ async def watch(
             await LOST_NODES.delete(tx, [id for id in lost if id not in still_lost])
             await LOST_NODES.put_at(tx, still_lost)
         suspected = await _suspect(tx, [beat for beat in stalled if beat in beats], {*still_lost, *lost})
+        if counts != stalls:
+            await STALLS.delete(tx, [name for name in stalls if name not in counts])
+            await STALLS.put_at(tx, counts)
         positions = await tx.positions()
         lapsed = [event for event in lapsed if positions.get(event.reader) == event.position]
         if lapsed:

@@ -38,18 +38,10 @@ def open_account(budget: Budget) -> Account:
     return Account(purses=(budget.share * budget.start / _PURSES,) * _PURSES)
 
 
-def _level(account: Account, gate: Gate) -> float:
-    """The alpha of the next test: what the purses give, and never more than the gate states."""
-    return max(min(_offered(account), gate.alpha), _ALPHA_MIN)
-
-
-def _offered(account: Account) -> float:
-    return math.fsum(purse * 0.5**place for place, purse in enumerate(account.purses, start=1))
-
-
 def begin(account: Account, gate: Gate) -> tuple[Account, Gate]:
     """The account after the next test has paid, and its gate: keep it, its alpha hangs on what has settled by now."""
-    alpha, offered = _level(account, gate), _offered(account)
+    offered = math.fsum(purse * 0.5**place for place, purse in enumerate(account.purses, start=1))
+    alpha = max(min(offered, gate.alpha), _ALPHA_MIN)
     # A test that may not take all that is offered leaves the same part of it in every purse.
     share = min(alpha / offered, 1.0) if offered else 0.0
     left = tuple(purse * (1.0 - share * 0.5**place) for place, purse in enumerate(account.purses, start=1))

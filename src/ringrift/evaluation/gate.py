@@ -16,8 +16,9 @@ import math
 from collections.abc import Iterable
 from itertools import islice
 
+from ringrift.events.model import Evidence
 from ringrift.kernel.settings import Gate
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import changed
 
 # Blocks' worth of plain variance added to the sample's: one that looks too small by chance promotes by chance.
 # Chosen by error rates: with 4 more equal candidates pass than alpha says, with 8 fewer (docs/why/promotion.md).
@@ -27,16 +28,10 @@ _DRAWN_SHARE_MAX = 0.5  #: Share of a bound by which it is drawn in at most, how
 _ELO_MAX = 800.0
 
 
-class Outcome(Value):
+class Outcome(Evidence):
     """The state of the test: *decided* is None while it goes on; *lower* and *upper* are the bounds in force."""
 
     decided: bool | None
-    blocks: int
-    score: float
-    llr: float
-    lower: float
-    upper: float
-    rule: str
 
 
 def expected(elo: float, players: int) -> float:
@@ -97,7 +92,8 @@ def judge(scores: Iterable[float], players: int, gate: Gate, *, ranked: bool = F
         if count >= gate.blocks_max:
             decided, rule = False, "undecided at the most blocks allowed"
     score = total / count if count else 0.0
-    return Outcome(decided=decided, blocks=count, score=score, llr=llr, lower=drawn[0], upper=drawn[1], rule=rule)
+    outcome = Outcome(decided=decided, blocks=count, score=score, llr=llr, lower=drawn[0], upper=drawn[1], rule=rule)
+    return changed(outcome, ranked=ranked, alpha=gate.alpha)
 
 
 def _drawn(lower: float, upper: float, step: float) -> tuple[float, float]:

@@ -32,16 +32,16 @@ class _OutcomeCounts(Value):
     behind: int = 0
 
     @property
-    def outcomes(self) -> tuple[int, int, int]:
+    def outcomes(self) -> "_Outcomes":
         return self.ahead, self.even, self.behind
 
     @property
     def blocks(self) -> int:
         return self.ahead + self.even + self.behind
 
-    def with_more(self, more: "_OutcomeCounts") -> "_OutcomeCounts":
-        ahead, even, behind = map(add, self.outcomes, more.outcomes)
-        return _OutcomeCounts(ahead=ahead, even=even, behind=behind)
+
+_Outcomes = tuple[int, int, int]  #: Blocks ahead, even and behind.
+_Match = tuple[_OutcomeCounts, _Outcomes]  #: What a node has reported of a match, and what all others have.
 
 
 class MatchTally(Value):
@@ -71,7 +71,8 @@ def add_counts(tally: MatchTally, node: str, more: _OutcomeCounts) -> MatchTally
     """*tally* with what *node* reports; a match knows no more than NODES_MAX nodes."""
     if node not in tally.nodes and len(tally.nodes) >= _NODES_MAX:
         return tally
-    return changed(tally, nodes={**tally.nodes, node: tally.nodes.get(node, _OutcomeCounts()).with_more(more)})
+    ahead, even, behind = map(add, tally.nodes.get(node, _OutcomeCounts()).outcomes, more.outcomes)
+    return changed(tally, nodes={**tally.nodes, node: _OutcomeCounts(ahead=ahead, even=even, behind=behind)})
 
 
 def without(tally: MatchTally, nodes: Collection[str]) -> MatchTally:
@@ -94,7 +95,7 @@ def outliers(tallies: Sequence[MatchTally], limit: float = RESIDUAL_MAX) -> tupl
 
 def _residuals(tallies: Iterable[MatchTally]) -> tuple[_Residual, ...]:
     """Every node with enough blocks to judge it, the worst first."""
-    walks: dict[str, _Walk] = {}
+    walks: dict[str, list[_Match]] = {}
     for tally in tallies:
         active = {node: counts for node, counts in tally.nodes.items() if counts.blocks}
         if len(active) <= _OTHERS_MIN:
@@ -103,49 +104,37 @@ def _residuals(tallies: Iterable[MatchTally]) -> tuple[_Residual, ...]:
         for node, own in active.items():
             others = (ahead - own.ahead, even - own.even, behind - own.behind)
             if _is_telling(own.blocks, others):
-                walks.setdefault(node, _Walk()).take(own, others)
-    measured = [_Residual(node=node, z=walk.z, blocks=walk.blocks) for node, walk in walks.items()]
+                walks.setdefault(node, []).append((own, others))
+    measured = [_measure(node, walk) for node, walk in walks.items()]
     return tuple(sorted(measured, key=lambda residual: (-residual.z, residual.node)))
 
 
-def _is_telling(blocks: int, others: tuple[int, int, int]) -> bool:
+def _is_telling(blocks: int, others: _Outcomes) -> bool:
     """Whether both sides are ahead often enough: a share of nothing would make one odd block a certainty."""
     rarer = min(others[0], others[2])
     return rarer >= _EXPECTED_MIN and blocks * rarer >= _EXPECTED_MIN * sum(others)
 
 
-class _Walk:
-    """The deviations of one node, summed over matches; a block counts 1 ahead and -1 behind, or 1 if it is even."""
-
-    def __init__(self) -> None:
-        self.blocks = 0
-        self._ahead = self._favourite = self._even = 0.0
-        self._variance = self._even_variance = 0.0
-        self._most = self._even_most = 0.0
-
-    def take(self, own: _OutcomeCounts, others: tuple[int, int, int]) -> None:
-        """One match more."""
-        ahead, even, behind = others
+def _measure(node: str, matches: Iterable[_Match]) -> _Residual:
+    """The largest of the three deviations of *node*; a block counts 1 ahead and -1 behind, or 1 if it is even."""
+    blocks = 0
+    sided = favourite = evens = variance = even_variance = most = even_most = 0.0
+    for own, (ahead, even, behind) in matches:
         n, pool = own.blocks, ahead + even + behind
         mean, even_mean = (ahead - behind) / pool, even / pool
         deviation = own.ahead - own.behind - n * mean
         # The others are a sample too: their mean is off by as much as their number allows.
         spread, weight = n * (1.0 + n / pool), max(1.0, n / pool)
-        self.blocks += n
-        self._ahead += deviation
-        self._favourite += deviation if mean >= 0.0 else -deviation
-        self._variance += spread * ((ahead + behind) / pool - mean * mean)
-        self._most = max(self._most, weight * (1.0 + abs(mean)))
-        self._even += own.even - n * even_mean
-        self._even_variance += spread * even_mean * (1.0 - even_mean)
-        self._even_most = max(self._even_most, weight * max(even_mean, 1.0 - even_mean))
-
-    @property
-    def z(self) -> float:
-        """The largest of the three."""
-        sided = max(abs(self._ahead), abs(self._favourite))
-        even = _bernstein(abs(self._even), self._even_variance, self._even_most)
-        return max(_bernstein(sided, self._variance, self._most), even)
+        blocks += n
+        sided += deviation
+        favourite += deviation if mean >= 0.0 else -deviation
+        variance += spread * ((ahead + behind) / pool - mean * mean)
+        most = max(most, weight * (1.0 + abs(mean)))
+        evens += own.even - n * even_mean
+        even_variance += spread * even_mean * (1.0 - even_mean)
+        even_most = max(even_most, weight * max(even_mean, 1.0 - even_mean))
+    z = _bernstein(max(abs(sided), abs(favourite)), variance, most)
+    return _Residual(node=node, z=max(z, _bernstein(abs(evens), even_variance, even_most)), blocks=blocks)
 
 
 def _bernstein(deviation: float, variance: float, most: float) -> float:

@@ -14,7 +14,10 @@ from ringrift.kernel.value import Value
 
 PRIOR_BLOCKS = 4  #: Blocks' worth of a plain coin's variance that are added.
 _BLOCKS_MIN = 8  #: Below it nothing is claimed: the expansion of Student's t is not exact there.
-_NORMAL = NormalDist()
+_NORMAL, _HOUR = NormalDist(), 3600.0
+_POINTS_MIN = 3  #: Two points lie on a line whatever they are: only a third can say that they do not.
+_POINTS_MAX = 1000
+_ERROR_MIN = 0.1  #: Standard error, in Elo, that any rating is granted: a pinned one would outweigh all others.
 
 
 class Interval(Value):
@@ -81,37 +84,28 @@ def summed(gains: Iterable[tuple[float, int, int]], confidence: float) -> Interv
     return Interval(value=total, lower=total - reach, upper=total + reach)
 
 
-_HOUR = 3600.0
-_POINTS_MIN = 3  #: Two points lie on a line whatever they are: only a third can say that they do not.
-_POINTS_MAX = 1000
-_ERROR_MIN = 0.1  #: Standard error, in Elo, that any rating is granted: a pinned one would outweigh all others.
+_Point = tuple[float, Interval]
+"""When, in seconds, and the rating that held then; the bounds have the same confidence in all points."""
 
 
-class Point(Value):
-    """A rating and when it held, in seconds; the bounds have the same confidence in all points."""
-
-    at: float
-    elo: Interval
-
-
-def velocity(points: Sequence[Point], confidence: float = 0.95) -> Interval | None:
+def velocity(points: Sequence[_Point], confidence: float = 0.95) -> Interval | None:
     """Elo gained in an hour: the slope of the weighted line through the last of *points*; None if they show no line.
 
     Each counts by the inverse of its variance.  Where they scatter more than their bounds allow, the bounds of the
     slope grow by as much.  An error that all points share, such as the anchor's, moves the line and not its slope.
     """
-    last = sorted(points, key=lambda point: (point.at, point.elo.value))[-_POINTS_MAX:]
-    if len(last) < _POINTS_MIN or last[0].at == last[-1].at:
+    last = sorted(points, key=lambda point: (point[0], point[1].value))[-_POINTS_MAX:]
+    if len(last) < _POINTS_MIN or last[0][0] == last[-1][0]:
         return None
     reach = _NORMAL.inv_cdf((1.0 + confidence) / 2.0)
-    errors = [max((point.elo.upper - point.elo.lower) / (2.0 * reach), _ERROR_MIN) for point in last]
+    errors = [max((elo.upper - elo.lower) / (2.0 * reach), _ERROR_MIN) for _, elo in last]
     weights = [1.0 / error**2 for error in errors]
-    hours = [(point.at - last[0].at) / _HOUR for point in last]
+    hours = [(seconds - last[0][0]) / _HOUR for seconds, _ in last]
     total = math.fsum(weights)
     centre = _weighed(weights, hours) / total
-    level = _weighed(weights, [point.elo.value for point in last]) / total
+    level = _weighed(weights, [elo.value for _, elo in last]) / total
     away = [hour - centre for hour in hours]
-    gained = [point.elo.value - level for point in last]
+    gained = [elo.value - level for _, elo in last]
     spread = _weighed(weights, [by * by for by in away])
     slope = _weighed(weights, [by * elo for by, elo in zip(away, gained, strict=True)]) / spread
     freedom = len(last) - 2

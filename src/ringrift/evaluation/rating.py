@@ -21,23 +21,23 @@ from ringrift.evaluation.solve import Link, odds_of, solve
 from ringrift.evaluation.tally import Meeting, Player, Tally
 from ringrift.kernel.value import Value
 
+_ELO_PER_NAT = 173.71779276130073  #: 400 / ln 10.
+# Comparisons that each player is taken to have drawn, so that one that only won is not rated infinitely high; shared
+# among all its opponents, because with many of them one each would be a lot.
+_PRIOR_DRAWS = 1
+_CONFIDENCE, _QUANTILE_DIGITS = 0.95, 9
 _LANE_BYTES = 12
+_MIDDLE = 1 << (8 * _LANE_BYTES - 1)  #: What is added to an entry so that none is below 0.
 ENTRY_BITS, WEIGHT_BITS = 46, 30
 """Bits of the largest number of each kind.  Python multiplies by 30 bits fastest; the rest is for sums over players."""
 _PLAYERS_MAX = 1 << (8 * _LANE_BYTES - ENTRY_BITS - WEIGHT_BITS - 4)
 
-_Inverse = Sequence[Sequence[float]]
+
+_Shake = tuple[int, int, float]
+"""Two players, by place, and the variance over the replicates of the sum by which their blocks push them apart."""
 
 
-class _Shake(Value, gc=False):
-    """By how much the blocks of two players, by place, push them apart over the replicates: the variance of the sum."""
-
-    one: int
-    other: int
-    variance: float
-
-
-def _variances(inverse: _Inverse, shakes: Sequence[_Shake]) -> list[float]:
+def _variances(inverse: Sequence[Sequence[float]], shakes: Sequence[_Shake]) -> list[float]:
     """The variance of each free player's strength.
 
     A row of the inverse is packed into one whole number, an entry to each lane: then a row times a weight is one
@@ -46,15 +46,15 @@ def _variances(inverse: _Inverse, shakes: Sequence[_Shake]) -> list[float]:
     size = len(inverse)
     assert size <= _PLAYERS_MAX
     entry = _scale(max((row[place] for place, row in enumerate(inverse)), default=0.0), ENTRY_BITS)
-    weight = _scale(max((each.variance for each in shakes), default=0.0), WEIGHT_BITS)
+    weight = _scale(max((variance for _, _, variance in shakes), default=0.0), WEIGHT_BITS)
     rows = [[round(math.ldexp(value, entry)) for value in row] for row in inverse]
     packed = [_packed(row) for row in rows]
     # A pinned player does not move: its lanes are all 0.
     packed.append(0)
     pulled = [0] * (size + 1)
-    for each in shakes:
-        one, other = min(each.one, size), min(each.other, size)
-        apart = round(math.ldexp(each.variance, weight)) * (packed[one] - packed[other])
+    for one, other, variance in shakes:
+        one, other = min(one, size), min(other, size)
+        apart = round(math.ldexp(variance, weight)) * (packed[one] - packed[other])
         pulled[one] += apart
         pulled[other] -= apart
     totals = [0] * size
@@ -70,28 +70,18 @@ def _scale(largest: float, bits: int) -> int:
 
 def _packed(values: Sequence[int]) -> int:
     """Whole numbers as one: each in its lane, those below 0 borrowing from the next."""
-    middle = 1 << (8 * _LANE_BYTES - 1)
-    lanes = b"".join([(value + middle).to_bytes(_LANE_BYTES, "little") for value in values])
+    lanes = b"".join([(value + _MIDDLE).to_bytes(_LANE_BYTES, "little") for value in values])
     return int.from_bytes(lanes, "little") - _middles(len(values))
 
 
 def _unpacked(packed: int, count: int) -> list[int]:
-    middle = 1 << (8 * _LANE_BYTES - 1)
     lanes = (packed + _middles(count)).to_bytes(_LANE_BYTES * count, "little")
     starts = range(0, _LANE_BYTES * count, _LANE_BYTES)
-    return [int.from_bytes(lanes[start : start + _LANE_BYTES], "little") - middle for start in starts]
+    return [int.from_bytes(lanes[start : start + _LANE_BYTES], "little") - _MIDDLE for start in starts]
 
 
 def _middles(count: int) -> int:
-    return int.from_bytes(((1 << (8 * _LANE_BYTES - 1)).to_bytes(_LANE_BYTES, "little")) * count, "little")
-
-
-_ELO_PER_NAT = 173.71779276130073  #: 400 / ln 10.
-# Comparisons that each player is taken to have drawn, so that one that only won is not rated infinitely high; shared
-# among all its opponents, because with many of them one each would be a lot.
-_PRIOR_DRAWS = 1
-_CONFIDENCE = 0.95
-_QUANTILE_DIGITS = 9
+    return int.from_bytes(_MIDDLE.to_bytes(_LANE_BYTES, "little") * count, "little")
 
 
 class Rating(Value):
@@ -127,25 +117,24 @@ class _Score(NamedTuple):
     product: int
 
 
-def rate(tally: Tally, anchors: Mapping[Player, float], confidence: float = _CONFIDENCE) -> tuple[Rating, ...]:
-    """Everybody in *tally*, by variant and player; *anchors* have the Elo given, in every variant they played in."""
-    ratings = [each for group in fit(tally, anchors) for each in _ratings(group, confidence)]
+def rate(groups: Iterable[Group], confidence: float = _CONFIDENCE) -> tuple[Rating, ...]:
+    """Everybody in *groups*, by variant and player."""
+    ratings = []
+    for group in groups:
+        spreads = [*_variances(group.inverse, group.shakes), *([0.0] * (len(group.players) - len(group.inverse)))]
+        for player, nats, blocks, variance in zip(group.players, group.nats, group.blocks, spreads, strict=True):
+            elo = _interval(nats, variance, blocks, confidence)
+            rating = Rating(variant=group.variant, player=player, elo=elo, blocks=blocks, reference=group.reference)
+            ratings.append(rating)
     return tuple(sorted(ratings, key=lambda each: (each.variant, each.player)))
 
 
 def fit(tally: Tally, anchors: Mapping[Player, float]) -> tuple[Group, ...]:
-    """The groups of *tally*, each solved on its own, by variant and first player."""
+    """The groups of *tally*, each solved alone, by variant and first player; *anchors* have these Elo everywhere."""
     by_variant: dict[str, list[Meeting]] = {}
     for meeting in tally.meetings:
         by_variant.setdefault(meeting.variant, []).append(meeting)
     return tuple(_solved(name, group, anchors) for name in sorted(by_variant) for group in _connected(by_variant[name]))
-
-
-def _ratings(group: Group, confidence: float) -> Iterable[Rating]:
-    spreads = [*_variances(group.inverse, group.shakes), *([0.0] * (len(group.players) - len(group.inverse)))]
-    for player, nats, blocks, variance in zip(group.players, group.nats, group.blocks, spreads, strict=True):
-        elo = _interval(nats, variance, blocks, confidence)
-        yield Rating(variant=group.variant, player=player, elo=elo, blocks=blocks, reference=group.reference)
 
 
 def _interval(nats: float, variance: float, blocks: int, confidence: float) -> Interval:
@@ -229,7 +218,7 @@ def _shakes(
     for (one, other), score, drawn, chance, square, coin in columns:
         spread = (square + PRIOR_BLOCKS * usual * coin / score.blocks) * score.blocks / (score.blocks + PRIOR_BLOCKS)
         spread += drawn * (chance * chance + (1.0 - chance) ** 2) / 2.0
-        shakes.append(_Shake(one=one, other=other, variance=spread))
+        shakes.append((one, other, spread))
     return tuple(shakes)
 
 

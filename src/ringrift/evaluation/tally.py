@@ -4,6 +4,7 @@ It is all that ratings are made of.  Whole numbers add up the same in any order,
 trace; and since outcomes are counted by block, what hangs together within a block stays together.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ringrift.kernel.errors import Unranked
@@ -44,10 +45,6 @@ class Tally(Value):
     meetings: tuple[Meeting, ...] = ()
 
 
-_Players = tuple[str, Player, Player]  #: Variant and the two of a meeting, in order.
-_Outcomes = dict[tuple[int, int], int]  #: (comparisons, points) → blocks.
-
-
 def score_block(variant: str, one: Player, other: Player, scores: Sequence[float]) -> BlockScore:
     """The block in which *one* got these rank *scores*, seat by seat, while *other* held all other seats."""
     opponents = len(scores) - 1
@@ -65,34 +62,26 @@ def add(tally: Tally, blocks: Iterable[BlockScore]) -> Tally:
     Each block must come once: the caller keeps blocks as records by variant, players and number, and hands on those
     that were not there before.  A block of a player against itself says nothing and is left out.
     """
-    fresh: dict[_Players, _Outcomes] = {}
+    fresh = []
     for block in blocks:
         one, other, points = block.one, block.other, block.points
-        if one == other:
-            continue
         if other < one:
             one, other, points = other, one, 2 * block.comparisons - points
-        counts = fresh.setdefault((block.variant, one, other), {})
-        counts[block.comparisons, points] = counts.get((block.comparisons, points), 0) + 1
-    # Most meetings have no new block and stay as they are.
-    meetings = {(meeting.variant, meeting.one, meeting.other): meeting for meeting in tally.meetings}
-    for key, counts in fresh.items():
-        for comparisons, points, times in meetings[key].outcomes if key in meetings else ():
-            counts[comparisons, points] = counts.get((comparisons, points), 0) + times
-        meetings[key] = _meeting(key, counts)
-    return Tally(meetings=tuple(meetings[key] for key in sorted(meetings)))
+        if one != other:
+            outcomes = ((block.comparisons, points, 1),)
+            fresh.append(Meeting(variant=block.variant, one=one, other=other, outcomes=outcomes))
+    return sum_meetings((*tally.meetings, *fresh))
 
 
 def sum_meetings(meetings: Iterable[Meeting]) -> Tally:
     """The tally of all *meetings*, of which several may be of the same two players."""
-    sums: dict[_Players, _Outcomes] = {}
+    sums: dict[tuple[str, Player, Player], Counter[tuple[int, int]]] = {}
     for meeting in meetings:
-        counts = sums.setdefault((meeting.variant, meeting.one, meeting.other), {})
+        counts = sums.setdefault((meeting.variant, meeting.one, meeting.other), Counter())
         for comparisons, points, times in meeting.outcomes:
-            counts[comparisons, points] = counts.get((comparisons, points), 0) + times
-    return Tally(meetings=tuple(_meeting(key, sums[key]) for key in sorted(sums)))
-
-
-def _meeting(key: _Players, counts: _Outcomes) -> Meeting:
-    outcomes = tuple(sorted((*outcome, times) for outcome, times in counts.items()))
-    return Meeting(variant=key[0], one=key[1], other=key[2], outcomes=outcomes)
+            counts[comparisons, points] += times
+    rows = []
+    for (variant, one, other), counts in sorted(sums.items()):
+        outcomes = tuple(sorted((*outcome, times) for outcome, times in counts.items()))
+        rows.append(Meeting(variant=variant, one=one, other=other, outcomes=outcomes))
+    return Tally(meetings=tuple(rows))

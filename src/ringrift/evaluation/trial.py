@@ -57,7 +57,7 @@ class Fleet(Value):
     order: Order = Order.DISPATCH
 
 
-class Trial(Value):
+class _Trial(Value):
     """One simulated match: the decision, the blocks it rests on, and those that were dispatched without need."""
 
     promoted: bool
@@ -182,23 +182,20 @@ class _Flight:
         self._heap: list[tuple[float, int, float]] = []
         self.dispatched = 0
         for score in islice(scores, fleet.in_flight):
-            self._heap.append((self._lasts(score), self.dispatched, score))
-            self.dispatched += 1
-        heapq.heapify(self._heap)
+            self._dispatch(0.0, score)
 
-    def _lasts(self, score: float) -> float:
-        return next(self._paces) * (1.0 + self._slower * (1.0 - score))
+    def _dispatch(self, now: float, score: float) -> None:
+        arrival = now + next(self._paces) * (1.0 + self._slower * (1.0 - score))
+        heapq.heappush(self._heap, (arrival, self.dispatched, score))
+        self.dispatched += 1
 
     def __iter__(self) -> Iterator[tuple[int, float]]:
-        heap = self._heap
         for score in self._scores:
-            now, number, come = heap[0]
+            now, number, come = heapq.heappop(self._heap)
             yield number, come
-            heapq.heapreplace(heap, (now + self._lasts(score), self.dispatched, score))
-            self.dispatched += 1
-        while heap:
-            _, number, come = heapq.heappop(heap)
-            yield number, come
+            self._dispatch(now, score)
+        while self._heap:
+            yield heapq.heappop(self._heap)[1:]
 
 
 def _in_turn(arriving: Iterable[tuple[int, float]]) -> Iterator[float]:
@@ -212,7 +209,7 @@ def _in_turn(arriving: Iterable[tuple[int, float]]) -> Iterator[float]:
             turn += 1
 
 
-def trials(contest: Contest, gate: Gate, fleet: Fleet, rng: Random) -> Iterator[Trial]:
+def trials(contest: Contest, gate: Gate, fleet: Fleet, rng: Random) -> Iterator[_Trial]:
     """Matches of *contest* under *gate* on *fleet*, without end."""
     table = outcomes(contest, rng)
     lasting = _drawn(_paces(contest.games, rng), rng)
@@ -222,10 +219,10 @@ def trials(contest: Contest, gate: Gate, fleet: Fleet, rng: Random) -> Iterator[
         outcome = judge(coming, contest.players, gate, ranked=contest.rotated)
         assert outcome.decided is not None
         surplus = flight.dispatched - outcome.blocks
-        yield Trial(promoted=outcome.decided, blocks=outcome.blocks, surplus=surplus)
+        yield _Trial(promoted=outcome.decided, blocks=outcome.blocks, surplus=surplus)
 
 
-def rates(trials: Iterable[Trial], contest: Contest) -> Rates:
+def rates(trials: Iterable[_Trial], contest: Contest) -> Rates:
     """The mean over *trials* of *contest*."""
     rows = [(trial.promoted, trial.blocks, trial.surplus) for trial in trials]
     promoted, blocks, surplus = (sum(column) / len(rows) for column in zip(*rows, strict=True)) if rows else (0, 0, 0)
@@ -244,7 +241,7 @@ def season(
     open_max: int,
     rng: Random,
 ) -> Season:
-    """A run of *tests* candidate tests, up to *open_max* at once, of candidates that are equal with the chance *null*.
+    """A run of *tests*, up to *open_max* at once, of candidates that are equal with the chance *null*.
 
     *tables* are those of equal and of stronger candidates.  Without a budget each test has the gate's own alpha.
     """

@@ -63,10 +63,7 @@ class Unknown(Value):
 
 
 class Envelope(Value, kw_only=False):
-    """An event with its metadata.  *body* is stored as it came and never rewritten.
-
-    Its fields are the columns of the log, in their order.
-    """
+    """An event with its metadata, the columns of the log; *body* is stored as it came and never rewritten."""
 
     id: str
     name: str

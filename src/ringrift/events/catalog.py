@@ -1,18 +1,22 @@
 """The catalog: every event class, and the conversion between an event and its bytes."""
 
 import importlib
+import math
 import pkgutil
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from ringrift import events
-from ringrift.events import edge
 from ringrift.events.base import Event, Unknown
 from ringrift.kernel.errors import InvalidPayload, TooLarge
 
-_WITHOUT_EVENTS = ("base", "catalog", "edge", "schema")
+SIZE_MAX = 64 * 1024  #: Bytes of an event.
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_WITHOUT_EVENTS = ("base", "catalog", "schema")
 
 
 def _collect() -> Iterator[type[Event]]:
@@ -45,9 +49,9 @@ def encode(event: Event) -> bytes:
         raise InvalidPayload("$", "has a lone surrogate") from bad
     # msgspec writes NaN as null, and integers beyond 64 bits as they are: the only signs, rare enough to look closer.
     if b"null" in body or _MANY_DIGITS.search(body):
-        edge.check_scalars(msgspec.to_builtins(event))
-    if len(body) > edge.SIZE_MAX:
-        raise TooLarge(len(body), edge.SIZE_MAX)
+        check_scalars(msgspec.to_builtins(event))
+    if len(body) > SIZE_MAX:
+        raise TooLarge(len(body), SIZE_MAX)
     # msgspec does not check a struct on creation: an event that no reader can decode must not get into the log.
     decode(event.name(), body)
     return body
@@ -65,3 +69,21 @@ def decode(name: str, body: bytes) -> Event | Unknown:
     except msgspec.DecodeError as bad:
         reason, _, path = str(bad).partition(" - at `")
         raise InvalidPayload(path.rstrip("`") or "$", reason) from bad
+
+
+def check_scalars(value: Any, path: str = "$") -> None:
+    """Raise InvalidPayload for a float, integer or text anywhere inside *value* that JSON or a reader cannot carry."""
+    match value:
+        case str() if _SURROGATE.search(value):
+            raise InvalidPayload(path, "has a lone surrogate")
+        case float() if not math.isfinite(value):
+            raise InvalidPayload(path, f"{value} is not a finite number")
+        case int() if not _INT_MIN <= value <= _INT_MAX:
+            raise InvalidPayload(path, "does not fit 64 bits")
+        case dict():
+            for key, item in value.items():
+                check_scalars(key, path)
+                check_scalars(item, f"{path}.{key}")
+        case list() | tuple():
+            for index, item in enumerate(value):
+                check_scalars(item, f"{path}[{index}]")

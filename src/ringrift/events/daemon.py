@@ -17,7 +17,7 @@ class Stopped(MemoryEvent, tag="daemon.stopped"):
     daemon: str
     node: str
     error: str = ""
-    cause: str = "request"  #: *request*, *error*, *hang* (no progress) or *no_room* (the disk is full).
+    cause: str = "request"  #: *request*, *error*, *hang* (no progress), *no_room* (disk full) or *busy* (store).
     ready: bool = True  #: Whether it had made any progress since it was started.
 
 
@@ -31,7 +31,7 @@ class Stalled(MemoryEvent, tag="daemon.stalled"):
 
 
 class Failed(Event, tag="daemon.failed"):
-    """A daemon failed more often than its restart budget allows; it stays stopped until an operator clears it."""
+    """A daemon used up its restart budget: it rests until an operator clears it, or for long if the loop needs it."""
 
     daemon: str
     node: str
@@ -42,7 +42,7 @@ class Failed(Event, tag="daemon.failed"):
 
 
 class Cleared(Event, tag="daemon.cleared"):
-    """An operator restarted a daemon whose restart budget was used up."""
+    """A daemon whose restart budget was used up works again: an operator cleared it, or its rest was over."""
 
     daemon: str
     node: str

@@ -29,6 +29,15 @@ class Corrupted(Event, tag="data.corrupted"):
     during: str = "scrub"  #: When it was noticed: *scrub* (the copy at rest) or *transfer*.
 
 
+class Removed(Event, tag="data.removed", for_people=True):
+    """A node has deleted blobs that nothing needs any more; how they were made stays recorded."""
+
+    node: str
+    blobs: tuple[str, ...]
+    count: int
+    bytes: int = 0
+
+
 class Exported(LineEvent, tag="data.exported", evidence=True):
     """Batches of games were replayed and converted into training samples."""
 

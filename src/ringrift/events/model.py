@@ -64,6 +64,21 @@ class RolledBack(LineEvent, tag="model.rolled_back", evidence=True):
     evidence: Evidence | None = None
 
 
+class Missing(LineEvent, tag="model.missing"):
+    """No holder of the champion answers.  Nothing is given up: the line waits for one of *nodes*."""
+
+    model: str
+    nodes: tuple[str, ...]
+
+
+class Returned(LineEvent, tag="model.returned", evidence=True):
+    """A holder of the champion answers again; with *generation* a lost model has turned up, and is tested again."""
+
+    model: str
+    node: str = ""  #: A node that has it, of a model that was lost.
+    generation: int | None = None
+
+
 class Distributed(LineEvent, tag="model.distributed", evidence=True):
     """Every node that plays and could be reached has a verified copy of the champion."""
 

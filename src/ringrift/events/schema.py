@@ -9,9 +9,6 @@ import msgspec
 from ringrift.events.base import Envelope, Event
 from ringrift.events.catalog import BY_NAME, EVENTS
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_ASYNCAPI = "3.0.0"
-
 # Values that make an example read like the real thing, by field of one event or of all events; every other text is the
 # name of its field.
 _TEXTS = """
@@ -33,7 +30,8 @@ _NUMBERS = {msgspec.inspect.BoolType: True, msgspec.inspect.IntType: 7, msgspec.
 def json_schema() -> dict[str, Any]:
     """One schema for the body of any event; ``$defs`` has each under its name on the wire."""
     events = [{"$ref": f"#/$defs/{event.name()}"} for event in EVENTS]
-    return {"$schema": _DIALECT, "title": "RingRift events", "oneOf": events, "$defs": _schemas("#/$defs/")}
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": dialect, "title": "RingRift events", "oneOf": events, "$defs": _schemas("#/$defs/")}
 
 
 def asyncapi() -> dict[str, Any]:
@@ -47,7 +45,7 @@ def asyncapi() -> dict[str, Any]:
     schemas = _schemas("#/components/schemas/") | {"Envelope": _headers()}
     components = {"messages": {event.name(): _message(event) for event in EVENTS}, "schemas": schemas}
     info = {"title": "RingRift events", "version": version, "description": about}
-    head = {"asyncapi": _ASYNCAPI, "info": info, "defaultContentType": "application/json"}
+    head = {"asyncapi": "3.0.0", "info": info, "defaultContentType": "application/json"}
     return {**head, "channels": channels, "components": components}
 
 

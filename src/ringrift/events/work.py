@@ -51,7 +51,9 @@ class Failed(JobEvent, tag="work.failed"):
     again: bool = True
     cause: str = "error"
     """*error*, *spawn* (no worker could be started), *child_died*, *timeout* (past the deadline), *silent* (no
-    progress), *no_room*, *stopped* (given back without a used-up try) or *lost* (another node holds it now)."""
+    progress), *no_room*, *away* (an input's disk is not there), *folder_away* (its own is not), *busy* (the store was),
+    *stopped* (given back) or *lost* (another node holds it now).  After *spawn*, *no_room* and the last five no try is
+    used up."""
 
 
 class Buried(LineEvent, tag="work.buried", evidence=True):

@@ -1,7 +1,8 @@
 """The core's errors, as one tree.
 
 RingriftError
-├── StoreError        Unreachable · Overdue · Overtaken · SchemaTooNew · SchemaTooOld · UnsafeFilesystem
+├── StoreError        Unreachable · Busy · Overdue · Overtaken · Damaged · SchemaTooNew · SchemaTooOld ·
+│                     UnsafeFilesystem
 ├── LeaseLost         work, leadership and locks alike
 ├── NotLeader
 ├── TransferError     Corrupt · NoRoute · NodeAway · NoRoom
@@ -22,7 +23,7 @@ happened, why, and what to do.  Only branches end in ``Error``.
 Two signals that a reaction may raise on purpose stand beside the tree: ``Retry`` and ``Discard``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 
 _NAMES_LISTED = 24
@@ -37,15 +38,23 @@ class StoreError(RingriftError):
 
 
 class Unreachable(StoreError):
-    """The store does not answer, or a commit failed; the last transaction may or may not have been written."""
+    """The store is broken for this process: a commit failed, or the file is no database.  Waiting does not help."""
+
+
+class Busy(StoreError):
+    """The store cannot be used for the moment; nothing was changed, and another try can succeed."""
+
+    def __init__(self, where: str, why: str) -> None:
+        self.where, self.why = where, why
+        super().__init__(f"{where}: {why}; nothing was changed")
 
 
 class Overdue(StoreError):
-    """A transaction took too long and was rolled back."""
+    """A transaction or a read took too long and was ended; nothing was changed."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        super().__init__(f"a transaction took longer than {seconds:g} s (store.tx_seconds_max) and was rolled back")
+    def __init__(self, seconds: float, what: str = "transaction") -> None:
+        self.seconds, self.what = seconds, what
+        super().__init__(f"a {what} took longer than {seconds:g} s and was ended; nothing was changed")
 
 
 class Overtaken(StoreError):
@@ -56,6 +65,14 @@ class Overtaken(StoreError):
         lapsed = "has lapsed: `ringrift readers forget` lets it start anew"
         state = lapsed if actual is None else f"is at {actual}: another process reads under this name"
         super().__init__(f"reader {reader!r} expected to be at position {expected}, but {state}")
+
+
+class Damaged(StoreError):
+    """A stored record is not what was written; it is not used."""
+
+    def __init__(self, kind: str, id: str, reason: str) -> None:
+        self.kind, self.id, self.reason = kind, id, reason
+        super().__init__(f"{kind} {id:.80} is damaged: {reason}: restore a backup (ringrift doctor lists all damage)")
 
 
 class SchemaTooNew(StoreError):
@@ -70,9 +87,9 @@ class SchemaTooNew(StoreError):
 class SchemaTooOld(StoreError):
     """The database was written by an earlier version of RingRift, in a format that is no longer read."""
 
-    def __init__(self, path: str, schema: int, schema_min: int) -> None:
+    def __init__(self, path: str, schema: int, schema_min: int, remedy: str = "") -> None:
         self.path, self.schema, self.schema_min = path, schema, schema_min
-        remedy = "keep this folder for the version that wrote it, and set RINGRIFT_HOME to a new one"
+        remedy = remedy or "keep this folder for the version that wrote it, and set RINGRIFT_HOME to a new one"
         super().__init__(f"{path} has schema {schema}, but this version reads {schema_min} and later: {remedy}")
 
 
@@ -115,26 +132,30 @@ class Corrupt(TransferError):
 class NoRoute(TransferError):
     """No node could provide the blob; *gone* unless one that may have it could not be reached."""
 
-    def __init__(self, blob: str, tried: Iterable[str], *, gone: bool = True) -> None:
+    def __init__(self, blob: str, tried: Iterable[str], *, gone: bool = True, removal: str = "") -> None:
         self.blob, self.tried, self.gone = blob, tuple(tried), gone
         nodes = ", ".join(self.tried) or "no known holder"
-        super().__init__(f"no copy of blob {blob[:12]} can be reached (tried: {nodes}): start a node that has one")
+        remedy = f"it was deleted by retention ({removal})" if removal else "start a node that has one"
+        super().__init__(f"no copy of blob {blob[:12]} can be reached (tried: {nodes}): {remedy}")
 
 
 class NodeAway(TransferError):
-    """The node cannot be reached; its files may still exist."""
+    """The node, or the disk of its blob folder, cannot be reached; its files may still exist."""
 
-    def __init__(self, node: str) -> None:
-        self.node = node
-        super().__init__(f"node {node} cannot be reached: check that it runs (ringrift status)")
+    def __init__(self, node: str, reason: str = "") -> None:
+        self.node, self.reason = node, reason
+        remedy = "check that it runs (ringrift status)"
+        if reason:
+            remedy = f"mount its disk; if the folder is meant to be new, run  ringrift data adopt {node}"
+        super().__init__(f"node {node} cannot be reached{reason and f' ({reason})'}: {remedy}")
 
 
 class NoRoom(TransferError):
-    """The disk is full; nothing was written."""
+    """The disk is full or read-only; nothing was written."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, problem: str = "no room left", remedy: str = "free some space") -> None:
         self.where = where
-        super().__init__(f"no room left at {where}: free some space and try again")
+        super().__init__(f"{problem} at {where}: {remedy} and try again")
 
 
 class DeliveryError(RingriftError):
@@ -273,6 +294,10 @@ class Backpressure(RingriftError):
         super().__init__(f"{queue} is full ({limit}): try again later")
 
 
+TRANSIENT = (Busy, Backpressure, NoRoom, NodeAway, Overdue)
+"""Errors that are waited for: nothing was changed, and the same call can succeed later."""
+
+
 class LimitReached(RingriftError):
     """A task was not admitted, by which rule, on which value, against which limit; nothing was reserved."""
 
@@ -330,6 +355,20 @@ def require_range(key: str, value: float, low: float, high: float) -> None:
     """Raise SettingsError naming *key*, *value* and the range unless *low* ≤ *value* ≤ *high*."""
     if not low <= value <= high:
         raise SettingsError(key, value, f"must lie between {low:g} and {high:g}")
+
+
+def require_name(kind: str, name: str, names: Collection[str]) -> None:
+    """Raise UnknownName unless *name* is one of *names*."""
+    if name not in names:
+        raise UnknownName(kind, name, names)
+
+
+def require_utf8(key: str, value: str) -> None:
+    """Raise SettingsError naming *key* if *value* came from bytes that are no UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise SettingsError(key, value, "its bytes are not UTF-8") from error
 
 
 class Retry(Exception):

@@ -55,18 +55,12 @@ def worst(parts: Iterable[Health]) -> Status:
     return min((part.status for part in parts), default=Status.UNKNOWN)
 
 
-def liveness(parts: Iterable[Health], critical: Collection[str]) -> ProbeResult:
-    """Whether the process should go on: false when a *critical* part is unhealthy or reports nothing."""
-    # A part that has only just started is unknown, which is no reason to end the process.
-    return _probe(parts, critical, Status.UNKNOWN)
+# What a probe requires.  A part that has only just started is unknown, which is no reason to end the process.
+ALIVE, READY = Status.UNKNOWN, Status.DEGRADED
 
 
-def readiness(parts: Iterable[Health], critical: Collection[str]) -> ProbeResult:
-    """Whether the process can accept work: false unless every *critical* part is healthy or at least degraded."""
-    return _probe(parts, critical, Status.DEGRADED)
-
-
-def _probe(parts: Iterable[Health], critical: Collection[str], required: Status) -> ProbeResult:
+def probe(parts: Iterable[Health], critical: Collection[str], required: Status) -> ProbeResult:
+    """Whether every *critical* part reports, and nothing worse than *required*: ALIVE to go on, READY for work."""
     reporting = {part.part: part for part in parts if part.part in critical}
     bad = [part for part in reporting.values() if part.status < required]
     reasons = [f"{part.part}: {part.reason or part.status.name.lower()}" for part in bad]

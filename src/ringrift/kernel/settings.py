@@ -47,17 +47,23 @@ class StoreSettings(Branch):
     branch = "store"
     path: str = "data/coordination/coordinator.db"
     tx_seconds_max: Annotated[float, Range(0.05, 60)] = 1.0
-    waiting_max: Annotated[int, Range(1, 1_000_000)] = (
-        10_000  #: Transactions that may wait; the next gets Backpressure.
-    )
+    busy_seconds_max: Annotated[float, Range(0.05, 600)] = 10.0  #: How long a transaction waits for other processes.
+    view_seconds_max: Annotated[float, Range(0.05, 3600)] = 30.0
+    """How long a read may last; the file beside the database grows as long as one does."""
+    waiting_max: Annotated[int, Range(1, 1_000_000)] = 10_000  #: Transactions that may wait; then Backpressure.
     log_events_max: Annotated[int, Range(100, 1e9)] = 200_000  #: Events stored beyond those that durable readers need.
     detail_events_max: Annotated[int, Range(100, 1e9)] = 20_000  #: Events after which those of detail are dropped.
+    jobs_max: Annotated[int, Range(1, 1e9)] = 10_000  #: Jobs after which those that have ended are archived.
 
 
 class BlobSettings(Value, forbid_unknown_fields=True):
     """Where files are stored."""
 
     folder: str = "data/blobs"
+
+    def address(self) -> str:
+        """The folder for other processes: to those that were started elsewhere a relative path means another one."""
+        return str(Path(self.folder).absolute())
 
 
 class BusSettings(Branch):
@@ -70,9 +76,9 @@ class BusSettings(Branch):
     redeliver_seconds: Annotated[float, Range(0.05, 3600)] = 10.0
     redelivery: Backoff = Backoff(first_seconds=60.0, seconds_max=3600.0, tries=5)
     lapse_seconds: Annotated[float, Range(60, 3650 * 86_400)] = 7 * 86_400.0
-    """How long an event may wait for a stalled reader before the log is compacted without that reader."""
+    """How long a reader with unread events may stand still, in stalls, until the log is compacted without it."""
     lapse_watch_seconds: Annotated[float, Range(1, 30 * 86_400)] = 3600.0
-    """How long the reader must have been observed to stall: a wall clock that jumps makes no reader lapse."""
+    """How long a watcher must see the reader stand still, by its own clock, for one stall; a restart begins it anew."""
     handler_seconds_max: Annotated[float, Range(0.05, 86_400)] = 600.0  #: How long a handler may take for one event.
     queue_max: Annotated[int, Range(1, 1e7)] = 10_000  #: Events that wait for a live subscriber; then it reads the log.
     threads_max: Annotated[int, Range(1, 1024)] = 8  #: Synchronous handlers that may run at once.
@@ -88,8 +94,7 @@ class ClusterSettings(Branch):
     watch_seconds: Annotated[float, Range(0.05, 3600)] = 5.0  #: Between looks for stalled lines, nodes and readers.
     heal: str = "act"  #: About failing daemons, nodes, jobs: act takes the steps, advise only says which, off nothing.
     heal_seconds: Annotated[float, Range(0.05, 3600)] = 10.0
-    heal_rest_seconds: Annotated[float, Range(0.05, 86_400)] = 300.0
-    """How long a step gets to help, and a subject to be well again, before the next step or the end."""
+    heal_rest_seconds: Annotated[float, Range(0.05, 86_400)] = 300.0  #: How long a step has to help, or health to last.
     heal_pause_seconds: Annotated[float, Range(0.05, 86_400)] = 60.0
     """How long the score must stay below 0.4 before the loop is paused; from 0.6 on for twice that it resumes."""
 
@@ -126,8 +131,7 @@ class WorkSettings(Branch):
     rescue_seconds: Annotated[float, Range(0.05, 600)] = 2.0
     measure_queues_seconds: Annotated[float, Range(0.05, 600)] = 10.0
     drain_window_seconds: Annotated[float, Range(1, 86_400)] = 600.0  #: How far back a queue's draining is measured.
-    drain_patience: Annotated[float, Range(1e-4, 1e4)] = 1.0
-    """Multiplies the seconds that a queue may take to drain before it slows down and stops what fills it."""
+    drain_patience: Annotated[float, Range(1e-4, 1e4)] = 1.0  #: Multiplies the seconds that a queue may take to drain.
     deadline_seconds: Annotated[float, Range(0.5, 7 * 86_400)] = 3600.0
     grace_seconds: Annotated[float, Range(0, 3600)] = 60.0  #: From SIGTERM to SIGKILL.
     jobs_per_child: Annotated[int, Range(1, 1e9)] = 500
@@ -191,11 +195,6 @@ class StageLimits(Branch):
     evaluating_seconds_max: _StageSeconds = 48 * 3600.0
     distributing_seconds_max: _StageSeconds = 3600.0
 
-    def of(self, stage: str) -> float | None:
-        """The limit of *stage*, if it has one."""
-        limit: float | None = getattr(self, f"{stage}_seconds_max", None)
-        return limit
-
 
 class Policy(Branch):
     """How the loop treats each variant."""
@@ -219,6 +218,9 @@ class Policy(Branch):
     """After every so many promotions the champion is tested against the one before them; 0 = never."""
     iterations_max: Annotated[int, Range(1, 1e9)] | None = None  #: Promotions after which a line rests; None = never.
     stages: StageLimits = StageLimits()
+    model_away_seconds_max: Annotated[float, Range(1, 365 * 86_400)] = 6 * 3600.0
+    """How long no holder of a model may answer before it is given up; a champion then makes way for the one before."""
+    games_away_seconds_max: Annotated[float, Range(1, 365 * 86_400)] = 3600.0  #: The same for games and samples.
     plateau_rejections: Annotated[int, Range(2, 10_000)] = 8  #: Candidates rejected in a row that make a plateau.
     rate_seconds: Annotated[float, Range(0.05, 86_400)] = 5.0  #: Between checks for lines whose ratings are due.
     ladder_seconds: Annotated[float, Range(0, 365 * 86_400)] = 3600.0  #: Seconds between two ladder rounds; 0 = none.
@@ -249,10 +251,13 @@ class ImportSettings(Branch):
 
 
 class SweepSettings(Branch):
-    """How often old data is removed, and how much log text is stored."""
+    """How often old data is removed, how old it must be, and how much log text is stored."""
 
     branch = "sweep"
     every_seconds: Annotated[float, Range(1, 7 * 86_400)] = 3600.0
+    retention_seconds: Annotated[float, Range(1, 1e10)] = 14 * 86_400.0  #: How long blobs stay that nothing needs.
+    grace_seconds: Annotated[float, Range(1, 1e10)] = 7 * 86_400.0  #: The same for blobs of unknown origin.
+    newest_min: Annotated[int, Range(0, 100_000)] = 100  #: Newest games, samples and models that stay, however old.
     log_bytes_max: Annotated[int, Range(1024, 1e10)] = 8 * 1024 * 1024
     log_files_max: Annotated[int, Range(1, 100)] = 4
 

@@ -1,9 +1,8 @@
 """Variant: a board and a number of players, written ``<board>_<players>p``."""
 
 import re
-from collections.abc import Iterable
 
-from ringrift.kernel.errors import InvalidId, UnknownName
+from ringrift.kernel.errors import InvalidId
 from ringrift.kernel.value import Value
 
 _VARIANT = re.compile(r"([a-z][a-z0-9]{0,30})_([1-9])p")
@@ -23,11 +22,3 @@ def parse(text: str) -> _Variant:
     if not match:
         raise InvalidId("variant", text, "write it as board_Np, e.g. hex8_2p")
     return _Variant(board=match[1], players=int(match[2]))
-
-
-def require(text: str, variants: Iterable[str]) -> str:
-    """Return *text* if it is one of *variants*.  Raises InvalidId or UnknownName."""
-    parse(text)
-    if text not in (names := set(variants)):
-        raise UnknownName("variant", text, names)
-    return text

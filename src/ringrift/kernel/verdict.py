@@ -1,8 +1,6 @@
 """Verdict: what every gate returns and the store records, for ``ringrift why``."""
 
-import msgspec
-
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import Value, changed
 
 
 class Verdict(Value, kw_only=False):
@@ -20,7 +18,7 @@ class Verdict(Value, kw_only=False):
         """This verdict, dated back to *before* where only the value has moved: the wait began then, not now."""
         if before is None or (before.gate, before.allowed, before.rule) != (self.gate, self.allowed, self.rule):
             return self
-        return msgspec.structs.replace(self, since=before.since)
+        return changed(self, since=before.since)
 
     def __str__(self) -> str:
         return f"{self.gate}: {'open' if self.allowed else 'waits'} — {self.rule}: {self.value:g} of {self.limit:g}"

@@ -14,22 +14,31 @@ from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline.line import Challenge, Line
 
 _PRIORITY = ORDINARY + 10  #: Before self-play, behind the stages that a whole line waits for.
+_Test = tuple[str, Challenge, str]  #: The model that is tested, the test, and its purpose.
 
 
-def belongs(event: BlocksPlayed, model: str, challenge: Challenge) -> bool:
-    """Whether the blocks of *event* are of this very match: other openings are another match."""
-    players = (event.candidate, event.champion) == (model, challenge.opponent)
-    return players and event.seed in (0, challenge.seed)
-
-
-def open_tests(line: Line) -> list[tuple[str, Challenge, str]]:
-    """The tests of *line* that are under way: the model that is tested, the test, and its purpose."""
-    tests: list[tuple[str, Challenge, str]] = []
+def open_tests(line: Line) -> list[_Test]:
+    """The tests of *line* that are under way."""
+    tests: list[_Test] = []
     if line.candidate is not None and line.candidate.challenge is not None:
         tests.append((line.candidate.model, line.candidate.challenge, Purpose.PROMOTION))
     if line.review is not None and line.champion is not None:
         tests.append((line.champion, line.review.challenge, Purpose.REVIEW))
     return tests
+
+
+def find_test(line: Line, event: BlocksPlayed) -> _Test | None:
+    """The test of *line* that the blocks of *event* are of: other openings are another match."""
+    players = (event.candidate, event.champion)
+    own = (test for test in open_tests(line) if players == (test[0], test[1].opponent))
+    return next((test for test in own if event.seed in (0, test[1].seed)), None)
+
+
+def with_test(line: Line, test: Challenge, purpose: str) -> Line:
+    """*line* with its test for *purpose* as it stands now."""
+    if purpose == Purpose.REVIEW:
+        return changed(line, review=line.review and changed(line.review, challenge=test))
+    return changed(line, candidate=line.candidate and changed(line.candidate, challenge=test))
 
 
 def with_blocks(challenge: Challenge, blocks: Iterable[Block], players: int) -> Challenge:
@@ -81,11 +90,9 @@ def _match(line: Line, model: str, test: Challenge, purpose: str) -> Match:
     return changed(match, priority=_PRIORITY, purpose=purpose)
 
 
-def evidence(outcome: gate.Outcome, challenge: Challenge) -> Evidence:
+def evidence(outcome: gate.Outcome) -> Evidence:
     """The evidence of a decision by *outcome*."""
-    _, ranked = results.observations(results.prefix(challenge.blocks))
-    fields = {name: getattr(outcome, name) for name in ("blocks", "score", "llr", "lower", "upper", "rule")}
-    return Evidence(**fields, ranked=ranked, alpha=challenge.gate.alpha)
+    return Evidence(**{name: getattr(outcome, name) for name in Evidence.__struct_fields__})
 
 
 def evidence_ids(outcome: gate.Outcome | None, challenge: Challenge | None) -> tuple[str, ...]:

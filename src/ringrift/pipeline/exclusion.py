@@ -15,11 +15,13 @@ from ringrift.kernel.value import changed
 from ringrift.pipeline import challenge
 from ringrift.pipeline.line import Batch, Challenge, Line, Review, Stage
 from ringrift.pipeline.models import Change, State
-from ringrift.pipeline.moves import collect, copy_games, reject, review_jobs, start, test_jobs, with_batch
+from ringrift.pipeline.moves import collect, copy_games, reject, start, test_jobs, with_batch
 from ringrift.pipeline.review import roll_back
 from ringrift.pipeline.step import Context, Promotion, Step, with_more
 
 _REASON = "its node is quarantined"
+_CHAMPION_KINDS = ("play", "match", "train")  #: Kinds of jobs that need the champion.
+_COPY_ROUNDS_MAX = 50  #: Rounds of tries to copy a batch of a node that does not answer: about an hour.
 _Result = evaluation.BlocksPlayed | selfplay.BatchFinished
 
 
@@ -41,21 +43,13 @@ def exclude(line: Line, event: Event, context: Context) -> Step:
 
 def _exclude_node(line: Line, node: str, policy: Policy) -> Step:
     """The line without what *node* has reported of tests that are under way, and without its games."""
-    blobs = tuple(batch.blob for batch in line.window if batch.node == node)
+    blobs = tuple(batch.blob for batch in (*line.window, *line.pending) if batch.node == node)
     line, events = drop_batches(line, blobs, _REASON)
-    for batch in [batch for batch in line.pending if batch.node == node]:
-        step = _give_up_batch(line, batch, _REASON)
-        line, events = step.line, (*events, *step.events)
     jobs: tuple[Match, ...] = ()
-    candidate, review = line.candidate, line.review
-    if candidate is not None and candidate.challenge is not None:
-        test, numbers = challenge.without_node(candidate.challenge, node)
-        line = changed(line, candidate=changed(candidate, challenge=test))
-        jobs += challenge.replay_blocks(line, candidate.model, test, numbers, policy)
-    if review is not None:
-        test, numbers = challenge.without_node(review.challenge, node)
-        jobs += challenge.replay_blocks(line, line.champion or "", test, numbers, policy, Purpose.REVIEW)
-        line = changed(line, review=changed(review, challenge=test))
+    for model, test, purpose in challenge.open_tests(line):
+        rest, numbers = challenge.without_node(test, node)
+        line = challenge.with_test(line, rest, purpose)
+        jobs += challenge.replay_blocks(line, model, rest, numbers, policy, purpose)
     return Step(line=line, jobs=jobs, events=events)
 
 
@@ -63,12 +57,13 @@ def _discard_result(line: Line, event: _Result, policy: Policy) -> Step:
     """The line after a result that counts for nothing: its blocks are asked for again, its games given up."""
     if isinstance(event, selfplay.BatchFinished):
         after = with_batch(line, event)
-        return Step(line=line) if after is line else _give_up_batch(after, after.pending[-1], _REASON)
+        return Step(line=line) if after is line else _give_up_batch(after, event.batch, _REASON)
+    own = challenge.find_test(line, event)
+    if own is None:
+        return Step(line=line)
+    model, test, purpose = own
     numbers = [block.number for block in event.blocks]
-    for model, test, purpose in challenge.open_tests(line):
-        if challenge.belongs(event, model, test):
-            return Step(line=line, jobs=challenge.replay_blocks(line, model, test, numbers, policy, purpose))
-    return Step(line=line)
+    return Step(line=line, jobs=challenge.replay_blocks(line, model, test, numbers, policy, purpose))
 
 
 def _review_promotion(step: Step, promotion: Promotion | None, node: str, policy: Policy) -> Step:
@@ -95,10 +90,6 @@ def blocks_without(blocks: Sequence[Block], node: str) -> tuple[Block, ...]:
     return tuple(changed(block, number=number) for number, block in enumerate(rest))
 
 
-_CHAMPION_KINDS = ("play", "match", "train")  #: Kinds of jobs that need the champion.
-_COPY_ROUNDS_MAX = 50  #: Rounds of tries to copy a batch of a node that does not answer: about an hour.
-
-
 def handle_failure(line: Line, event: work.Buried, context: Context) -> Step:
     """A job of the line will not be done.  The line goes on without it, and publishes what it gave up."""
     # While a brake is set, a line whose champion is lost keeps it: the next job that needs the champion fails again.
@@ -121,7 +112,10 @@ def _go_on_without(line: Line, event: work.Buried, policy: Policy, at: float) ->
                 return start(line, policy, at)
             return reject(line, f"{event.kind} failed: {event.error}", None, policy, at)
         case "export", Stage.EXPORTING if is_awaited:
-            return _export_again(line, event.blob, event.error, policy, at)
+            # One that failed on a batch goes on without it; one that failed otherwise waits for new games.
+            line, events = drop_batches(line, (event.blob,), event.error)
+            line = changed(line, fresh=sum(batch.games for batch in line.window)) if events else line
+            return with_more(collect(line, policy, at), events=events)
         case "train", Stage.STARTING if is_awaited:
             return start(line, policy, at)
         case ("train", Stage.TRAINING) | ("distribute", Stage.DISTRIBUTING) if is_awaited:
@@ -130,20 +124,20 @@ def _go_on_without(line: Line, event: work.Buried, policy: Policy, at: float) ->
 
 
 def drop_batches(line: Line, blobs: tuple[str | None, ...], reason: str) -> tuple[Line, tuple[Event, ...]]:
-    """The line without those of *blobs* that are in its window, counted as lost, and the events about them."""
-    bad = [batch for batch in line.window if batch.blob in blobs]
-    games, lost, counts = sum(batch.games for batch in bad), len(bad), line.counts
-    fewer = changed(counts, stored=counts.stored - lost, games_kept=counts.games_kept - games)
-    counts = changed(fewer, lost=counts.lost + lost, games_lost=counts.games_lost + games)
-    line = changed(line, window=tuple(batch for batch in line.window if batch not in bad), counts=counts)
-    return line, tuple(data.Lost(variant=line.variant, blob=batch.blob, reason=reason, kind="games") for batch in bad)
+    """The line without *blobs* of its window or that wait for their copies, counted as lost, and the events."""
+    stored, counts = [batch for batch in line.window if batch.blob in blobs], line.counts
+    bad = [*stored, *(batch for batch in line.pending if batch.blob in blobs)]
+    games = counts.games_kept - sum(batch.games for batch in stored)
+    counts = changed(counts, stored=counts.stored - len(stored), games_kept=games, lost=counts.lost + len(bad))
+    counts = changed(counts, games_lost=counts.games_lost + sum(batch.games for batch in bad))
+    window, pending = (tuple(batch for batch in row if batch not in bad) for row in (line.window, line.pending))
+    events = (data.Lost(variant=line.variant, blob=batch.blob, reason=reason, kind="games") for batch in bad)
+    return changed(line, window=window, pending=pending, counts=counts), tuple(events)
 
 
-def _give_up_batch(line: Line, batch: Batch, reason: str) -> Step:
-    """The line without *batch*, which waited for its copies."""
-    counts = changed(line.counts, lost=line.counts.lost + 1, games_lost=line.counts.games_lost + batch.games)
-    line = changed(line, pending=tuple(other for other in line.pending if other is not batch), counts=counts)
-    return Step(line=line, events=(data.Lost(variant=line.variant, blob=batch.blob, reason=reason, kind="games"),))
+def _give_up_batch(line: Line, blob: str, reason: str) -> Step:
+    line, events = drop_batches(line, (blob,), reason)
+    return Step(line=line, events=events)
 
 
 def _is_vital(line: Line, event: work.Buried) -> bool:
@@ -161,18 +155,10 @@ def _is_vital(line: Line, event: work.Buried) -> bool:
 def _copy_again(line: Line, batch: Batch, event: work.Buried) -> Step:
     """A batch without its copies: lost if no copy is left, else it is tried again, for it may be there still."""
     if event.blob == batch.blob or batch.rounds >= _COPY_ROUNDS_MAX:
-        return _give_up_batch(line, batch, event.error)
+        return _give_up_batch(line, batch.blob, event.error)
     again = changed(batch, rounds=batch.rounds + 1)
     line = changed(line, pending=tuple(again if other is batch else other for other in line.pending))
     return Step(line=line, jobs=(copy_games(line, batch.blob),))
-
-
-def _export_again(line: Line, blob: str | None, reason: str, policy: Policy, at: float) -> Step:
-    """An export that failed on one batch goes on without it; one that failed for another reason waits for new games."""
-    line, events = drop_batches(line, (blob,), reason)
-    if events:
-        line = changed(line, fresh=sum(batch.games for batch in line.window))
-    return with_more(collect(line, policy, at), events=events)
 
 
 def _lose_champion(line: Line, reason: str, policy: Policy, at: float) -> Step:
@@ -185,5 +171,4 @@ def _lose_champion(line: Line, reason: str, policy: Policy, at: float) -> Step:
     changes: tuple[Change, ...] = (Change(line.champion, line.generation, State.LOST),)
     if line.candidate is not None:
         changes += (Change(line.candidate.model, line.candidate.generation, State.REJECTED),)
-    cancel = (*review_jobs(line), *test_jobs(line))
-    return with_more(start(line, policy, at), events=(lost,), models=changes, cancel=cancel)
+    return with_more(start(line, policy, at), events=(lost,), models=changes, cancel=test_jobs(line))

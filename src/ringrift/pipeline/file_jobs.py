@@ -1,6 +1,6 @@
 """File jobs: a node does Sync and Distribute itself, and records the files that its workers make."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ringrift.cluster.roster import NodeRecord, Roster
@@ -11,7 +11,7 @@ from ringrift.kernel.settings import Settings
 from ringrift.kernel.value import changed
 from ringrift.pipeline import lineage
 from ringrift.sync import ledger
-from ringrift.sync.plan import Place, targets
+from ringrift.sync.plan import targets
 from ringrift.sync.transfer import Transfer
 from ringrift.work.desk import JobOutcome
 from ringrift.work.limits import PLAYS
@@ -39,9 +39,8 @@ class FileJobs:
         first = [job.source] if job.source else []
         holders = await self._transfer.find_holders(job.blob, [*first, *(node.id for node in present)])
         moved()
-        places = [Place(node=node.id, durable=not node.ephemeral) for node in present]
-        reached = list(holders)
-        for node in targets(holders, places, self._node.id, self._replicas.copies_min):
+        durable, reached = {node.id: not node.ephemeral for node in present}, list(holders)
+        for node in targets(holders, durable, self._node.id, self._replicas.copies_min):
             try:
                 await self._transfer.copy(job.blob, node, moved, source=job.source)
             except (NodeAway, NoRoom):
@@ -50,7 +49,7 @@ class FileJobs:
         if not reached:
             await self._transfer.copy(job.blob, self._node.id, moved, source=job.source)
             reached.append(self._node.id)
-        _require_durable(job, reached, places, self._replicas.copies_min)
+        _require_durable(job, reached, durable, self._replicas.copies_min)
         nodes = tuple(sorted(reached))
         shared: dict[str, Any] = {"variant": job.variant, "blob": job.blob, "games": job.played, "repair": job.repair}
         return JobOutcome(events=(data.Synced(kind=job.kind_of, nodes=nodes, **shared),))
@@ -81,8 +80,8 @@ class FileJobs:
         return JobOutcome(events=events, records=records, links=links, origins=origins)
 
 
-def _require_durable(job: Sync, reached: Sequence[str], places: Sequence[Place], copies_min: int) -> None:
+def _require_durable(job: Sync, reached: Sequence[str], durable: Mapping[str, bool], copies_min: int) -> None:
     """Raise JobFailed if only nodes that may vanish hold the file although there is anywhere else to put it."""
-    fleeting = {place.node for place in places if not place.durable}
-    if len(reached) < copies_min and set(reached) <= fleeting < {place.node for place in places}:
+    fleeting = {node for node, is_durable in durable.items() if not is_durable}
+    if len(reached) < copies_min and set(reached) <= fleeting < durable.keys():
         raise JobFailed(f"only ephemeral nodes hold {job.blob[:12]}: {', '.join(reached)}")

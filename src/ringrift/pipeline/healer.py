@@ -25,10 +25,7 @@ EVERYWHERE = "*"  #: The variant of verdicts that concern every variant.
 
 
 def find_troubles(facts: HealthFacts) -> list[Trouble]:
-    """What does not work and that no part heals by itself any more, each with the steps that are not possible now.
-
-    The supervisor still restarts a daemon that has not failed for good, and the desk retries a job that is not buried.
-    """
+    """What no part heals by itself any more, as supervisor and desk do, each with the steps that are not possible."""
     failed = ((node, row) for node, rows in facts.daemons.items() for row in rows if row.state == "failed")
     troubles = [_trouble(f"daemon:{node}/{row.name}", row.health.reason, _cut_off(facts, node)) for node, row in failed]
     troubles += _node_troubles(facts)

@@ -47,10 +47,7 @@ class HealthSurvey:
 async def read_facts(
     view: Reads, survey: SurveyedNodes, settings: Settings, clock: Clock, detector: StallDetector
 ) -> HealthFacts:
-    """What the store says, and the nodes of *survey*.
-
-    A slot or a file that stays as it is for too long is found by *detector*: a new one has not seen anything stay.
-    """
+    """What the store says, and the nodes of *survey*; *detector* knows which slots and files stay as they are."""
     now, silent, alerts = clock.now(), survey.silent, await open_alerts(view)
     # A rented machine that vanishes has left: it is not expected back.
     nodes = [node for node in survey.nodes if not node.gone and not (node.ephemeral and node.id in silent)]
@@ -70,7 +67,7 @@ async def read_facts(
         stuck=stuck,
         alerts=tuple(alerts),
         thin=Counter(variant for blob, variant, copies in thin if not copies or blob in late),
-        errors=tuple(await recent_errors(view, now)),
+        errors=tuple(await recent_errors(view, clock.tick())),
         quarantined=frozenset(await QUARANTINES.scan(view)),
         recoveries=tuple(await RECOVERIES.all(view)),
     )

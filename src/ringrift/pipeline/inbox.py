@@ -26,8 +26,7 @@ from ringrift.work.desk import select
 _MODEL_BYTES_MAX = 512 * 1024 * 1024
 _IMPORTING, _WAITING, _NOMINATED, REFUSED = "importing", "waiting", "nominated", "refused"
 OPEN = (_IMPORTING, _WAITING)  #: States in which something is still to be done.
-_ALERT = "import"
-_ERROR_CHARACTERS_MAX = 500
+_ALERT, _ERROR_CHARACTERS_MAX = "import", 500
 
 
 class InboxFile(Value):
@@ -108,9 +107,9 @@ async def follow_up(tx: Tx, entry: InboxFile, *, policy: Policy, actor: Actor) -
         if model is None:
             job = JobFilter(variant=entry.variant, key=Import(variant=entry.variant, file=entry.file).key)
             if not await select(tx, job):
-                dead = await select(tx, job, ("dead", "cancelled"))
-                error = dead[-1].error or "cancelled" if dead else "the import was given up"
-                await refuse(tx, entry, error, actor.envelopes)
+                dead = await select(tx, job, ("dead",))
+                error = dead[-1].error if dead else None
+                await refuse(tx, entry, error or "the import was cancelled", actor.envelopes)
             return
         entry = changed(entry, state=_WAITING, model=model)
         await INBOX.put(tx, [entry])

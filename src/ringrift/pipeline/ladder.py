@@ -27,14 +27,13 @@ class Ladder(Value):
 
     variant: str
     round: int = 0
-    time: float = 0.0  #: When the last one was asked for, or the line was first looked at.
 
 
 LADDERS = Records("ladder", Ladder, id="variant")
 
 
 def may_climb(
-    line: Line, ratings: LineRatings, ladder: Ladder, policy: Policy, *, pressure: QueuePressure, live: int, at: float
+    line: Line, ratings: LineRatings, policy: Policy, *, is_due: bool, pressure: QueuePressure, live: int, at: float
 ) -> Verdict:
     """Whether to ask for another round of *line*: it is due, the ratings are uncertain, and no other job is delayed.
 
@@ -43,14 +42,13 @@ def may_climb(
     room = require_room("ladder", pressure, LOW, at)
     rating = strength(ratings, line.champion or "")
     half = _UNCERTAIN_ELO if rating is None else (rating.upper - rating.lower) / 2.0
-    waited = max(at - ladder.time, 0.0)
     rules = (
         (bool(policy.ladder_seconds), "a schedule: policy.ladder_seconds", policy.ladder_seconds, 1.0),
         (bool(_pairs(line, ratings)), "pairs that ratings would learn from", len(ratings.summary.pairs), 1.0),
         (not live, "jobs of an earlier round", live, 0.0),
         (room.allowed, room.rule, room.value, room.limit),
         (half >= _UNCERTAIN_ELO, "Elo that the champion's rating may be off by", half, _UNCERTAIN_ELO),
-        (waited >= policy.ladder_seconds, "seconds since the last round", waited, policy.ladder_seconds),
+        (is_due, "seconds since the last round", 0.0, policy.ladder_seconds),
     )
     allowed, rule, value, limit = next((answer for answer in rules if not answer[0]), rules[-1])
     return Verdict(gate="ladder", allowed=allowed, rule=rule, value=value, limit=limit, since=at)
@@ -67,11 +65,9 @@ def _pairs(line: Line, ratings: LineRatings) -> tuple[Pair, ...]:
     return tuple(playable[:_PAIRS_PER_ROUND])
 
 
-def climb(
-    line: Line, ratings: LineRatings, ladder: Ladder, policy: Policy, at: float
-) -> tuple[Ladder, tuple[Match, ...]]:
+def climb(line: Line, ratings: LineRatings, ladder: Ladder, policy: Policy) -> tuple[Ladder, tuple[Match, ...]]:
     """The ladder and the matches of its next round: the blocks of the policy, shared among the pairs."""
-    ladder = Ladder(variant=line.variant, round=ladder.round + 1, time=at)
+    ladder = Ladder(variant=line.variant, round=ladder.round + 1)
     seed = seed_of(policy.seed, line.variant, Purpose.LADDER, ladder.round)
     chosen = _pairs(line, ratings)
     ends = [policy.ladder_blocks * (place + 1) // len(chosen) for place in range(len(chosen))]

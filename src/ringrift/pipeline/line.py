@@ -16,6 +16,7 @@ from ringrift.store.records import Records
 
 ManualJob = Sync | Export | Train | Verify | Match | Distribute  #: What may wait for a request, or room in a queue.
 ANCESTORS_MAX = 8  #: Earlier champions that a line can go back to, and whose files are kept for it.
+FRESH_EXPORTS_MAX = 4  #: Exports' worth of games that may wait: more would only be older when they are used.
 
 
 class Stage(StrEnum):
@@ -32,6 +33,9 @@ class Stage(StrEnum):
     EVALUATING = "evaluating"
     DISTRIBUTING = "distributing"
     RESTING = "resting"
+
+
+IDLE = (Stage.COLLECTING, Stage.RESTING)  #: When a line has time for a candidate that it did not train.
 
 
 class Batch(Value):
@@ -151,8 +155,10 @@ class Decision(Value):
     id: str = ""  #: Also that of its :data:`EVIDENCE`.
 
 
-DECISIONS = Records("decision", Decision, id="id", index=("variant",), order=("time",), limit=100_000)
-EVIDENCE = Records[tuple[str, ...]]("evidence", tuple[str, ...])  #: By decision: ids of the blocks that it rests on.
+_INDEX = ("variant", "model")
+DECISIONS = Records("decision", Decision, id="id", index=_INDEX, order=("time",), limit=100_000, checked=True)
+EVIDENCE = Records[tuple[str, ...]]("evidence", tuple[str, ...], checked=True)
+"""By decision: ids of the blocks that it rests on."""
 
 
 def gains(decisions: Iterable[Decision], players: int) -> list[tuple[float, int, int]]:
@@ -229,14 +235,12 @@ def stay(line: Line) -> _Stay:
 def overdue(line: Line, now: float, limits: StageLimits) -> Verdict | None:
     """The verdict on a stay that takes too long."""
     # The wall clock may jump: a false alarm costs an operator a look, and nothing else depends on it.
-    limit, seconds = limits.of(line.stage), now - line.since
+    limit: float | None = getattr(limits, f"{line.stage}_seconds_max", None)
+    seconds = now - line.since
     # A line that holds its jobs waits for an operator, who may take all the time.
     if line.manual_jobs or limit is None or seconds <= limit:
         return None
     return Verdict("overdue", False, f"seconds in the stage {line.stage}", seconds, limit, line.since)
-
-
-FRESH_EXPORTS_MAX = 4  #: Exports' worth of games that may wait: more would only be older when they are used.
 
 
 def may_play(line: Line, policy: Policy, at: float) -> Verdict:

@@ -9,7 +9,7 @@ from ringrift import __version__
 from ringrift.cluster import roster
 from ringrift.jobs import Job, Play, Train
 from ringrift.kernel import variant as variants
-from ringrift.kernel.errors import UnknownName
+from ringrift.kernel.errors import UnknownName, require_name
 from ringrift.kernel.ids import check_id
 from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.value import Value, changed
@@ -21,8 +21,7 @@ _GAMES, _MODEL = "games", "model"
 _PARENTS_MAX = 5_000  #: Models before a model that are followed.
 _BATCHES_MAX = 1_000  #: Batches behind one model's samples that are read: a window has 256 at most.
 MODELS_MAX, SAMPLES_MAX = 20_000, 20_000  #: Models of all time, and samples with games of one node, that are looked at.
-_MAKERS_MAX = 1_000
-_DIGEST_DIGITS = 16
+_MAKERS_MAX, _DIGEST_DIGITS = 1_000, 16
 
 
 class _Group(Value, kw_only=False):
@@ -190,8 +189,7 @@ def _touched(origin: Origin, share: Share, via: str, champion: bool = False) -> 
 
 async def _require_known(view: Reads, node: str, variant: str | None) -> None:
     nodes = {*await view.origin_nodes(_MAKERS_MAX), *await roster.NODES.scan(view)}
-    if check_id("node", node) not in nodes:
-        raise UnknownName("node", node, nodes)
+    require_name("node", check_id("node", node), nodes)
     if variant is not None:
         variants.parse(variant)
         await require_line(view, variant)

@@ -17,14 +17,14 @@ from ringrift.evaluation.budget import Account, begin, settle
 from ringrift.evaluation.gate import Outcome, elo
 from ringrift.events import data, evaluation, model, pipeline, selfplay, training, work
 from ringrift.events.base import Event
-from ringrift.jobs import STAGE, URGENT, Train
+from ringrift.jobs import STAGE, URGENT, Purpose, Train
 from ringrift.kernel import variant as variants
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.settings import Policy
 from ringrift.kernel.value import changed
 from ringrift.pipeline import challenge, exclusion, moves, review, signals
 from ringrift.pipeline.exclusion import is_excluded
-from ringrift.pipeline.line import Candidate, Challenge, Line, Stage, overdue
+from ringrift.pipeline.line import IDLE, Candidate, Challenge, Line, Stage, overdue
 from ringrift.pipeline.models import Change, State
 from ringrift.pipeline.requests import answer_request
 from ringrift.pipeline.step import Context, Step, gate, move, with_more
@@ -77,13 +77,15 @@ def _follow(line: Line, event: Event, context: Context) -> Step:
         case data.Exported(), Stage.EXPORTING if event.job == line.awaited_job:
             return _train(line, event, policy, at)
         case training.Finished(), Stage.TRAINING | Stage.STARTING if event.job == line.awaited_job:
-            return _verify(line, event, policy, at)
-        case evaluation.BlocksPlayed(), _ if _is_review(line, event):
-            return review.judge_review(line, event, context)
-        case evaluation.BlocksPlayed(), Stage.EVALUATING:
-            return _judge_candidate(line, event, context)
+            if event.model == line.champion:
+                return moves.collect(line, policy, at)  # nothing was learnt: there is no new model to judge
+            return moves.verify(line, Candidate(model=event.model, generation=event.generation), event.node, at)
+        case evaluation.BlocksPlayed(), _:
+            return _add_blocks(line, event, context)
         case model.Distributed(), Stage.DISTRIBUTING if event.model == line.champion:
             return review.begin_if_due(moves.collect(line, policy, at), policy)
+        case model.Returned(generation=int(generation)), stage if stage in IDLE and event.model != line.champion:
+            return moves.verify(line, Candidate(model=event.model, generation=generation), event.node, at)
         case work.Buried(), _:
             return exclusion.handle_failure(line, event, context)
         case pipeline.Opened(), Stage.RESTING:
@@ -118,17 +120,11 @@ def _add_games(line: Line, blob: str, policy: Policy, at: float) -> Step:
 def _train(line: Line, event: data.Exported, policy: Policy, at: float) -> Step:
     line, events = exclusion.drop_batches(line, event.refused, "its games do not replay")
     line = move(line, Stage.TRAINING, at, samples=event.samples, tries=line.tries + 1)
-    generation, seed = line.generation + 1, moves.seed(line, policy)
+    generation, seed = line.generation + 1, seed_of(policy.seed, line.variant, line.tries)
     job = Train(variant=line.variant, generation=generation, samples=event.samples, parent=line.champion)
     job = changed(job, seed=seed, priority=STAGE)
     waits = gate(Stage.TRAINING, "a model from training", 0, 1, at)
     return Step(line=changed(line, awaited_job=job.key), jobs=(job,), events=events, verdicts=(waits,))
-
-
-def _verify(line: Line, event: training.Finished, policy: Policy, at: float) -> Step:
-    if event.model == line.champion:
-        return moves.collect(line, policy, at)  # nothing was learnt: there is no new model to judge
-    return moves.verify(line, Candidate(model=event.model, generation=event.generation), event.node, at)
 
 
 def _check_candidate(line: Line, event: Event, context: Context) -> Step:
@@ -156,13 +152,14 @@ def _check_candidate(line: Line, event: Event, context: Context) -> Step:
     return Step(line=line, jobs=jobs, account=account, models=(change,), verdicts=verdicts)
 
 
-def _judge_candidate(line: Line, event: evaluation.BlocksPlayed, context: Context) -> Step:
-    candidate = line.candidate
-    assert candidate is not None
-    if candidate.challenge is None or not challenge.belongs(event, candidate.model, candidate.challenge):
+def _add_blocks(line: Line, event: evaluation.BlocksPlayed, context: Context) -> Step:
+    own = challenge.find_test(line, event)
+    if own is None:
         return Step(line=line)
-    test = challenge.with_blocks(candidate.challenge, results.from_event(event), line.players)
-    return _decide_candidate(changed(line, candidate=changed(candidate, challenge=test)), context)
+    _, test, purpose = own
+    test = challenge.with_blocks(test, results.from_event(event), line.players)
+    decide = review.decide_review if purpose == Purpose.REVIEW else _decide_candidate
+    return decide(challenge.with_test(line, test, purpose), context)
 
 
 def _decide_candidate(line: Line, context: Context) -> Step:
@@ -175,17 +172,15 @@ def _decide_candidate(line: Line, context: Context) -> Step:
     verdict = challenge.verdict(line, Stage.EVALUATING, test, at)
     if outcome.decided is None:
         test, jobs = challenge.next_blocks(line, candidate.model, test, policy)
-        line = changed(line, candidate=changed(candidate, challenge=test))
-        return Step(line=line, jobs=jobs, verdicts=(verdict,))
+        return Step(line=challenge.with_test(line, test, Purpose.PROMOTION), jobs=jobs, verdicts=(verdict,))
     if outcome.decided:
         step = _promote(line, outcome, context)
     else:
         step = moves.reject(line, outcome.rule, outcome, policy, at)
     if step.decision is None:
         return with_more(step, verdicts=(verdict,))
-    scale = challenge.evidence(outcome, test).scale(line.players)
     shared: dict[str, Any] = {"variant": line.variant, "candidate": candidate.model, "champion": test.opponent}
-    shared |= {"blocks": outcome.blocks, "score": outcome.score, "elo": elo(outcome.score, scale)}
+    shared |= {"blocks": outcome.blocks, "score": outcome.score, "elo": elo(outcome.score, outcome.scale(line.players))}
     finished = evaluation.Finished(promoted=outcome.decided, **shared)
     return with_more(step, events=(finished,), verdicts=(verdict,))
 
@@ -213,7 +208,3 @@ def _decide_again(line: Line, context: Context) -> Step:
 
 def _is_decided(test: Challenge, line: Line) -> bool:
     return challenge.outcome(test, line.players).decided is not None
-
-
-def _is_review(line: Line, event: evaluation.BlocksPlayed) -> bool:
-    return line.review is not None and challenge.belongs(event, line.champion or "", line.review.challenge)

@@ -73,7 +73,7 @@ class Model(Value):
         return f"{self.variant}:{self.model}"
 
 
-MODELS = Records("model", Model, id="id", index=("variant",), order=("generation", "since"), limit=100_000)
+MODELS = Records("model", Model, id="id", index=("variant", "state"), order=("generation", "since"), limit=100_000)
 
 
 class ModelMatch(Value):

@@ -47,7 +47,8 @@ def export(line: Line, policy: Policy, at: float) -> Step:
     """Export the window."""
     line = move(line, Stage.EXPORTING, at, fresh=0, tries=line.tries + 1)
     batches = tuple(batch.blob for batch in line.window)
-    job = Export(variant=line.variant, batches=batches, seed=seed(line, policy), priority=STAGE)
+    seed = seed_of(policy.seed, line.variant, line.tries)
+    job = Export(variant=line.variant, batches=batches, seed=seed, priority=STAGE)
     line = changed(line, awaited_job=job.key)
     return Step(line=line, jobs=(job,), verdicts=(gate(Stage.EXPORTING, "samples from an export", 0, 1, at),))
 
@@ -74,7 +75,7 @@ def promote(line: Line, outcome: Outcome | None, at: float) -> Step:
     if previous is not None:
         changes.append(Change(previous, line.generation, State.RETIRED))
         ancestors = (*ancestors, Ancestor(previous, line.generation))[-ANCESTORS_MAX:]
-    cancel = (*test_jobs(line), *review_jobs(line))
+    cancel = test_jobs(line)
     line = changed(line, ancestors=ancestors, iteration=line.iteration + (outcome is not None))
     event = model.Promoted(variant=line.variant, model=candidate.model, generation=candidate.generation)
     event = changed(event, previous=previous, evidence=decision.evidence)
@@ -100,22 +101,14 @@ def reject(line: Line, reason: str, outcome: Outcome | None, policy: Policy, at:
     event = model.Rejected(variant=line.variant, model=candidate.model, reason=reason, evidence=decision.evidence)
     evidence = challenge.evidence_ids(outcome, candidate.challenge)
     models = (Change(candidate.model, candidate.generation, State.REJECTED),)
-    step = with_more(collect(line, policy, at), events=(event,), models=models, cancel=test_jobs(line))
-    return with_more(step, decision=decision, evidence=evidence)
+    step = with_more(collect(line, policy, at), events=(event,), models=models, decision=decision, evidence=evidence)
+    return with_more(step, cancel=test_jobs(line, Purpose.PROMOTION))
 
 
-def test_jobs(line: Line) -> tuple[JobFilter, ...]:
-    """The jobs of the test of the candidate, if there is one."""
-    if line.candidate is None:
-        return ()
-    return (JobFilter(variant=line.variant, purpose=Purpose.PROMOTION, candidate=line.candidate.model),)
-
-
-def review_jobs(line: Line) -> tuple[JobFilter, ...]:
-    """The jobs of the review of the champion, if there is one."""
-    if line.review is None or line.champion is None:
-        return ()
-    return (JobFilter(variant=line.variant, purpose=Purpose.REVIEW, candidate=line.champion),)
+def test_jobs(line: Line, *purposes: Purpose) -> tuple[JobFilter, ...]:
+    """The jobs of the tests of *line* that are under way, for *purposes* alone or for all."""
+    tests = [(model, purpose) for model, _, purpose in challenge.open_tests(line) if purpose in (purposes or Purpose)]
+    return tuple(JobFilter(variant=line.variant, purpose=purpose, candidate=model) for model, purpose in tests)
 
 
 def with_batch(line: Line, event: BatchFinished) -> Line:
@@ -133,16 +126,11 @@ def copy_games(line: Line, blob: str, source: str = "", priority: int = STAGE) -
     return Sync(variant=line.variant, blob=blob, kind_of="games", source=source, played=games, priority=priority)
 
 
-def seed(line: Line, policy: Policy) -> int:
-    """The seed of the job that this try of *line* asks for."""
-    return seed_of(policy.seed, line.variant, line.tries)
-
-
 def _decision(line: Line, candidate: Candidate, promoted: bool, outcome: Outcome | None, at: float) -> Decision:
     shared: dict[str, Any] = {"variant": line.variant, "previous": line.champion, "promoted": promoted, "time": at}
     shared |= {"model": candidate.model, "generation": candidate.generation}
     decision, test = Decision(reason="generation 0 is where a line begins", **shared), candidate.challenge
     if test is None or outcome is None:
         return decision
-    evidence = challenge.evidence(outcome, test)
+    evidence = challenge.evidence(outcome)
     return changed(decision, reason=outcome.rule, evidence=evidence, gate=test.gate, seed=test.seed)

@@ -13,7 +13,7 @@ from ringrift.kernel.settings import Policy
 from ringrift.kernel.value import changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline import moves, review
-from ringrift.pipeline.line import Candidate, Line, Stage, require_line
+from ringrift.pipeline.line import IDLE, Candidate, Line, require_line
 from ringrift.pipeline.machine import conclude
 from ringrift.pipeline.models import MODEL, ModelMatch, State, is_imported
 from ringrift.pipeline.records import account_of, carry_out
@@ -24,9 +24,7 @@ from ringrift.work.desk import enqueue
 from ringrift.work.run_states import load_run_states
 
 _SHOWN, _PREFIX_SHOWN = 8, 12
-_OPEN = (Stage.COLLECTING, Stage.RESTING)  #: When a line has time for a candidate that it did not train.
 _AGAIN = (State.RETIRED, State.REJECTED, State.ROLLED_BACK, State.LOST)  #: From which it may be nominated again.
-
 
 _PendingJob = tuple[Job, int]  #: It was enqueued, and behind this position of the log its end will be published.
 
@@ -51,7 +49,6 @@ async def roll_back(tx: Tx, variant: str, to: str | None, reason: str, *, policy
     """Let the line of *variant* go back to its earlier champion *to*, by default the last one.
 
     A brake holds what the loop decides by itself, not this: a bad champion can be taken away before the loop goes on.
-
     Raises UnknownName, which lists them, for one that never was its champion; InputError if there is none.
     """
     line = await require_line(tx, variant)
@@ -82,6 +79,8 @@ async def nominate(tx: Tx, match: ModelMatch, *, policy: Policy, actor: Actor) -
     if not verdict.allowed:
         return verdict, None
     holders = await ledger.holders(tx, match.model)
+    if removal := await ledger.removal(tx, match.model):
+        raise InputError(f"model {match.model[:12]} was deleted by retention ({removal}); import a copy of its file")
     # The number of trainings behind a model from elsewhere is unknown: it counts as the one that comes next.
     generation = line.generation + 1 if match.record is None else match.record.generation
     candidate = Candidate(model=match.model, generation=generation)
@@ -96,8 +95,8 @@ def _can_nominate(line: Line, match: ModelMatch, at: float) -> Verdict:
         rule = f"{line.variant} has no champion yet to test it against"
     elif match.model == line.champion:
         rule = "it is the champion"
-    elif line.stage not in _OPEN:
-        rule = f"the line is {line.stage}; a model can be nominated while it is {' or '.join(_OPEN)}"
+    elif line.stage not in IDLE:
+        rule = f"the line is {line.stage}; a model can be nominated while it is {' or '.join(IDLE)}"
     elif state is None and not match.imported:
         rule = "it never was a candidate of this line; a trained model is tested by itself"
     elif state is not None and state not in _AGAIN:

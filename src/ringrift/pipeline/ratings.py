@@ -6,6 +6,7 @@ were played again in their place stand beside.
 
 Blocks are counted as they come in, apart for each node: when a node is quarantined its counts go, and none of the
 others changes.  The counts of a line are all that its ratings are computed from; counting the log again gives the same.
+They are those of the players of today: a player that is no longer needed leaves the counts, and its blocks stay.
 """
 
 import hashlib
@@ -18,8 +19,7 @@ from ringrift.events.evaluation import Block, BlocksPlayed, Rated, Summary
 from ringrift.kernel.errors import Unranked
 from ringrift.kernel.value import Value, changed
 from ringrift.kernel.variant import parse
-from ringrift.pipeline.line import DECISIONS, Line, needed_models
-from ringrift.pipeline.proof import generation_0
+from ringrift.pipeline.line import Line, needed_models
 from ringrift.store.ports import Reads, Tx
 from ringrift.store.records import Records
 from ringrift.work.limits import QUARANTINES
@@ -37,9 +37,8 @@ class _MatchRow(Value):
     time: float
 
 
-_MATCHES = Records("match", _MatchRow, id="id", index=("variant",), order=("time",), limit=1_000_000)
-BLOCKS = Records("block", Block, id="id", index=("match", "node"), order=("id",), limit=200_000)
-"""Blocks of one match, counting those played twice: no gate asks for more."""
+MATCHES = Records("match", _MatchRow, id="id", checked=True)
+BLOCKS = Records("block", Block, id="id", checked=True)  #: Read by id alone: no index, it would be most of the store.
 _ERAS = Records("era", int)  #: By node, how often it was quarantined or released: only its last era counts.
 
 
@@ -51,14 +50,15 @@ async def record_blocks(tx: Tx, event: BlocksPlayed, at: float) -> tuple[_MatchR
     valid = {block.id: block for block in results.from_event(event) if results.is_valid(block, players)}
     stored = await BLOCKS.get_many(tx, list(valid))
     fresh = [changed(block, time=at, era=era) for id, block in valid.items() if id not in stored]
-    if fresh and await _MATCHES.get(tx, match.id) is None:
-        await _MATCHES.put(tx, [match])
+    if fresh and await MATCHES.get(tx, match.id) is None:
+        await MATCHES.put(tx, [match])
     await BLOCKS.put(tx, fresh)
     return match, tuple(fresh)
 
 
 _RATE_BLOCKS = 256  #: Blocks after which ratings are computed again though no match was decided.
 _PERIODS_MAX = 64  #: Champions whose strength is remembered, for velocity: the newest ones.
+_PLAYERS_MAX = 128  #: Players above which counts of those that are no longer needed go; ratings cost the cube of them.
 _ID_LETTERS, _BLOB_LETTERS = 32, 64
 
 
@@ -71,9 +71,6 @@ class _Count(Value):
     @property
     def variant(self) -> str:
         return self.meeting.variant
-
-
-_COUNTS = Records("count", _Count, index=("variant", "node"), limit=1_000_000)
 
 
 class ChampionPeriod(Value):
@@ -95,9 +92,6 @@ class Backlog(Value):
     due: bool = False  #: Whether a match was decided since then.
 
 
-BACKLOGS = Records("backlog", Backlog, id="variant")
-
-
 class LineRatings(Value):
     """The strength of one line's players."""
 
@@ -108,6 +102,8 @@ class LineRatings(Value):
     summary: Summary = Summary(players=0, blocks=0)
 
 
+COUNTS = Records("count", _Count, index=("variant", "node"), limit=100_000, checked=True)
+BACKLOGS = Records("backlog", Backlog, id="variant")
 RATINGS = Records("ratings", LineRatings, id="variant")
 
 
@@ -116,7 +112,7 @@ class RatingInput(Value):
 
     variant: str
     tally: Tally
-    anchors: tuple[tuple[Player, float], ...]  #: Players with a fixed Elo: generation 0, however it searched, has 0.
+    anchors: tuple[tuple[Player, float], ...]  #: Players with a fixed Elo: see :func:`_anchor`; however they searched.
     settings: str = ""  #: Search settings of the players in the summary.
     summarized: tuple[str, ...] = ()  #: The models in the summary, besides baselines.
     playable: tuple[str, ...] = ()  #: The models that can still play.
@@ -130,9 +126,9 @@ async def count_blocks(tx: Tx, match: _MatchRow, fresh: Sequence[Block]) -> list
     node = fresh[0].node
     fields = (match.variant, *sorted((match.candidate, match.opponent)), match.settings, node)
     id = hashlib.sha256(repr(fields).encode()).hexdigest()[:_ID_LETTERS]
-    before = await _COUNTS.get(tx, id)
+    before = await COUNTS.get(tx, id)
     [meeting] = add(Tally(meetings=(before.meeting,) if before else ()), scores).meetings
-    await _COUNTS.put_at(tx, {id: _Count(node=node, meeting=meeting)})
+    await COUNTS.put_at(tx, {id: _Count(node=node, meeting=meeting)})
     backlog = await backlog_of(tx, match.variant)
     backlog = changed(backlog, counted=backlog.counted + len(scores), settings=match.settings)
     await BACKLOGS.put(tx, [backlog])
@@ -142,14 +138,35 @@ async def count_blocks(tx: Tx, match: _MatchRow, fresh: Sequence[Block]) -> list
 async def forget_node(tx: Tx, node: str) -> None:
     """Forget the counts of *node*, which was quarantined or released: what it reported before counts no more."""
     await _ERAS.put_at(tx, {node: (await _ERAS.get(tx, node) or 0) + 1})
-    counts = await _COUNTS.find(tx, "node", node)
-    await _COUNTS.delete(tx, list(counts))
+    counts = await COUNTS.find(tx, "node", node)
+    await COUNTS.delete(tx, list(counts))
     for variant in sorted({count.meeting.variant for count in counts.values()}):
         await mark_due(tx, variant)
 
 
 async def _tally_of(view: Reads, variant: str) -> Tally:
-    return sum_meetings(count.meeting for count in await _COUNTS.all(view, "variant", variant))
+    return sum_meetings(count.meeting for count in await COUNTS.all(view, "variant", variant))
+
+
+async def forget_players(tx: Tx, line: Line) -> None:
+    """Forget the counts of players that are no longer needed, once there are many players."""
+    counts, models = await COUNTS.find(tx, "variant", line.variant), await _rated_models(tx, line)
+    pairs = {id: (count.meeting.one.weights, count.meeting.other.weights) for id, count in counts.items()}
+    if len({weights for pair in pairs.values() for weights in pair}) > _PLAYERS_MAX:
+        over = [id for id, pair in pairs.items() if any(not is_baseline(w) and w not in models for w in pair)]
+        await COUNTS.delete(tx, over)
+
+
+async def _rated_models(view: Reads, line: Line) -> set[str]:
+    """The models whose ratings are kept up: those that the line needs, and the champions that are remembered."""
+    return needed_models(line) | {period.model for period in (await ratings_of(view, line.variant)).periods}
+
+
+def _anchor(periods: Sequence[ChampionPeriod]) -> tuple[str, float] | None:
+    """The model with a fixed Elo: the first champion of all has 0, and once it is forgotten the oldest has its last."""
+    if len(periods) < _PERIODS_MAX:
+        return next(((period.model, 0.0) for period in periods), None)
+    return next(((period.model, period.elo.value) for period in periods if period.elo is not None), None)
 
 
 def _compare(match: _MatchRow, blocks: Iterable[Block]) -> list[BlockScore]:
@@ -188,13 +205,11 @@ def is_due(backlog: Backlog) -> bool:
 async def rating_input(view: Reads, backlog: Backlog, line: Line) -> RatingInput:
     """The input from which the ratings of *line* are computed."""
     tally = await _tally_of(view, line.variant)
-    first = generation_0(await DECISIONS.all(view, "variant", line.variant))
     players = {player for meeting in tally.meetings for player in (meeting.one, meeting.other)}
-    champions = {period.model for period in (await ratings_of(view, line.variant)).periods}
-    playable = needed_models(line)
-    anchors = tuple((player, 0.0) for player in sorted(players) if player.weights == first)
-    summarized = tuple(sorted(playable | champions | ({first} if first else set())))
-    names = {"summarized": summarized, "playable": tuple(sorted(playable))}
+    first, elo = _anchor((await ratings_of(view, line.variant)).periods) or ("", 0.0)
+    anchors = tuple((player, elo) for player in sorted(players) if player.weights == first)
+    models = {"summarized": await _rated_models(view, line), "playable": needed_models(line)}
+    names = {name: tuple(sorted(weights)) for name, weights in models.items()}
     return RatingInput(variant=line.variant, tally=tally, settings=backlog.settings, anchors=anchors, **names)
 
 

@@ -1,6 +1,7 @@
 """Write a step: the line, its jobs and events, verdicts, models, feedback, the error budget and the decision."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ringrift.bus import trace
 from ringrift.bus.envelopes import EnvelopeFactory
@@ -14,15 +15,17 @@ from ringrift.kernel.value import changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline.line import DECISIONS, EVIDENCE, LINES, Decision, Line, check
 from ringrift.pipeline.models import MODELS, Change, become
-from ringrift.pipeline.ratings import BLOCKS
+from ringrift.pipeline.ratings import BLOCKS, COUNTS, MATCHES
 from ringrift.pipeline.signals import FEEDBACK
 from ringrift.pipeline.step import Step
 from ringrift.store.ports import Reads, Tx
 from ringrift.store.records import Records
 from ringrift.work.desk import cancel, enqueue
-from ringrift.work.limits import VERDICTS
+from ringrift.work.limits import QUARANTINES, VERDICTS
 
 BUDGET, RUN = Records("budget", Account), "run"
+CHECKED: tuple[Records[Any], ...] = (DECISIONS, EVIDENCE, BLOCKS, COUNTS, MATCHES, QUARANTINES)
+"""The records with checksums: decisions, and the evidence that they rest on."""
 _ROUND_ENDS = frozenset(event.name() for event in (model.Distributed, evaluation.BlocksPlayed, work.Buried))
 
 
@@ -34,8 +37,9 @@ async def save_line(tx: Tx, line: Line) -> None:
 
 async def save_verdicts(tx: Tx, variant: str, verdicts: Sequence[Verdict]) -> None:
     """Write what gates decided about *variant*; a wait that goes on keeps its beginning."""
-    before = {verdict.gate: verdict for verdict in await VERDICTS.all(tx, "variant", variant)}
-    dated = {f"{variant}:{verdict.gate}": verdict.with_since_of(before.get(verdict.gate)) for verdict in verdicts}
+    latest = {f"{variant}:{verdict.gate}": verdict for verdict in verdicts}
+    before = await VERDICTS.get_many(tx, list(latest)) if latest else {}
+    dated = {id: verdict.with_since_of(before.get(id)) for id, verdict in latest.items()}
     await VERDICTS.put_at(tx, dated, {"variant": variant})
 
 

@@ -22,7 +22,7 @@ from ringrift.store.follow import wait_for
 from ringrift.store.ports import Reads, Store, Tx
 from ringrift.store.records import Records
 
-_GATE = "requested"
+_GATE, _OFF = "requested", "auto-trigger is off"
 STAGES = {  #: Every stage that can be requested, and when its turn is.
     "sync": "while batches wait for their copies",
     "export": "while it is collecting",
@@ -105,9 +105,6 @@ async def wait_for_answer(store: Store, request: str, variant: str, clock: Clock
         return None if verdict is None or line is None else (verdict, line)
 
     return await wait_for(store, find, clock, ANSWER_SECONDS_MAX)
-
-
-_OFF = "auto-trigger is off"
 
 
 def stage_of(job: ManualJob) -> str:

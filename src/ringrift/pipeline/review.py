@@ -7,7 +7,6 @@ evidence: those are played again, and the same gate decides once more.
 
 from typing import Any
 
-from ringrift.evaluation import blocks as results
 from ringrift.evaluation.gate import Outcome, elo
 from ringrift.events import evaluation, model
 from ringrift.events.base import Event
@@ -18,7 +17,7 @@ from ringrift.kernel.value import changed
 from ringrift.pipeline import challenge
 from ringrift.pipeline.line import Challenge, Decision, Line, Review, Stage
 from ringrift.pipeline.models import Change, State
-from ringrift.pipeline.moves import distribute, review_jobs, test_jobs
+from ringrift.pipeline.moves import distribute, test_jobs
 from ringrift.pipeline.step import Context, Step, with_more
 
 _LEVELS = ((75.0, "critical"), (50.0, "severe"), (35.0, "moderate"))  #: Elo lost, at least, and its name.
@@ -59,14 +58,6 @@ def watch_win_rates(line: Line, event: Event, context: Context) -> Step:
     return _begin(step, drop.predecessor, reason, policy)
 
 
-def judge_review(line: Line, event: evaluation.BlocksPlayed, context: Context) -> Step:
-    """The line after blocks of its champion's review."""
-    review = line.review
-    assert review is not None
-    test = challenge.with_blocks(review.challenge, results.from_event(event), line.players)
-    return decide_review(changed(line, review=changed(review, challenge=test)), context)
-
-
 def decide_review(line: Line, context: Context) -> Step:
     """The line after the blocks of its review so far.  While a brake is set, a lost review waits with its evidence."""
     review, champion, at = line.review, line.champion, context.at
@@ -77,15 +68,15 @@ def decide_review(line: Line, context: Context) -> Step:
     outcome = challenge.outcome(test, line.players)
     if outcome.decided is None:
         test, jobs = challenge.next_blocks(line, champion, test, context.policy, Purpose.REVIEW)
-        return Step(line=changed(line, review=changed(review, challenge=test)), jobs=jobs, verdicts=(verdict,))
+        return Step(line=challenge.with_test(line, test, Purpose.REVIEW), jobs=jobs, verdicts=(verdict,))
     if not outcome.decided and not context.brake.allowed:
         return Step(line=line, verdicts=(verdict, context.brake))
-    gain = elo(outcome.score, challenge.evidence(outcome, test).scale(line.players))
+    gain = elo(outcome.score, outcome.scale(line.players))
     result = {"blocks": outcome.blocks, "score": outcome.score, "elo": gain, "reason": review.reason}
     shared: dict[str, Any] = {"variant": line.variant, "model": champion, "opponent": test.opponent, **result}
     reviewed = evaluation.Reviewed(passed=outcome.decided, **shared)
     if outcome.decided:
-        step = Step(line=changed(line, review=None), cancel=review_jobs(line))
+        step = Step(line=changed(line, review=None), cancel=test_jobs(line, Purpose.REVIEW))
     else:
         step = roll_back(line, test.opponent, f"review ({review.reason}): {outcome.rule}", at, outcome)
     return with_more(step, events=(reviewed,), verdicts=(verdict,))
@@ -103,9 +94,9 @@ def roll_back(
     assert line.champion is not None
     before, candidate = line.champion, line.candidate
     test = line.review.challenge if line.review and outcome else None
-    evidence = challenge.evidence(outcome, test) if outcome and test else None
+    evidence = challenge.evidence(outcome) if outcome else None
     changes = [Change(before, line.generation, state), Change(to, target.generation, State.CHAMPION)]
-    cancel: tuple[JobFilter, ...] = (*review_jobs(line), *test_jobs(line))
+    cancel = test_jobs(line)
     rejected: tuple[model.Rejected, ...] = ()
     if candidate is not None:
         why = "the champion that it was tested against was rolled back"
@@ -114,15 +105,11 @@ def roll_back(
     if line.stage in (Stage.EXPORTING, Stage.TRAINING) and line.awaited_job is not None:
         cancel += (JobFilter(variant=line.variant, key=line.awaited_job),)
     level = _level(-elo(evidence.score, evidence.scale(line.players))) if evidence else ""
-    went = {"variant": line.variant, "model": before, "to": to, "reason": reason, "level": level}
-    rolled_back = model.RolledBack(generation=target.generation, evidence=evidence, **went)
+    about: dict[str, Any] = {"variant": line.variant, "reason": reason, "generation": target.generation}
+    rolled_back = model.RolledBack(model=before, to=to, level=level, evidence=evidence, **about)
+    decision = Decision(model=to, previous=before, promoted=False, time=at, kind="rollback", evidence=evidence, **about)
+    decision = changed(decision, gate=test.gate, seed=test.seed) if test else decision
     earlier = line.ancestors[: line.ancestors.index(target)]
     step = distribute(changed(line, ancestors=earlier), target, at)
     step = with_more(step, events=(*rejected, rolled_back), models=tuple(changes), cancel=cancel)
-    return with_more(step, decision=_decision(rolled_back, test, at), evidence=challenge.evidence_ids(outcome, test))
-
-
-def _decision(event: model.RolledBack, test: Challenge | None, at: float) -> Decision:
-    shared = {name: getattr(event, name) for name in ("variant", "reason", "generation", "evidence")}
-    decision = Decision(model=event.to, previous=event.model, promoted=False, time=at, kind="rollback", **shared)
-    return decision if test is None else changed(decision, gate=test.gate, seed=test.seed)
+    return with_more(step, decision=decision, evidence=challenge.evidence_ids(outcome, test))

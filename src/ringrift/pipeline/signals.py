@@ -11,12 +11,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-import msgspec
-
-from ringrift.evaluation.interval import Interval, Point, summed, velocity
+from ringrift.evaluation.interval import Interval, summed, velocity
 from ringrift.events.model import Evidence
 from ringrift.kernel.settings import LEAD_MAX, Policy
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline.line import FRESH_EXPORTS_MAX, Line
 from ringrift.pipeline.ratings import ChampionPeriod
@@ -91,9 +89,9 @@ FEEDBACK = Records("feedback", Feedback, id="variant")
 
 def velocity_of(periods: Sequence[ChampionPeriod], at: float) -> Interval | None:
     """Elo gained in an hour up to *at*, by the newest champions; None if they show no line."""
-    points = [Point(at=period.since, elo=period.elo) for period in periods[-PERIODS_RECENT:] if period.elo is not None]
-    if points and periods[-1].elo is not None and at > points[-1].at:
-        points.append(Point(at=at, elo=periods[-1].elo))  # while no better model is found, nothing is gained
+    points = [(period.since, period.elo) for period in periods[-PERIODS_RECENT:] if period.elo is not None]
+    if points and periods[-1].elo is not None and at > points[-1][0]:
+        points.append((at, periods[-1].elo))  # while no better model is found, nothing is gained
     return velocity(points, _CONFIDENCE)
 
 
@@ -137,9 +135,8 @@ def urgency(line: Line, feedback: Feedback, policy: Policy, at: float) -> _Signa
     lost = any(effect.signal == "regression" for effect in active_effects(feedback.effects, at))
     base = URGENCY_DATA * waiting + URGENCY_REGRESSION * lost
     pace = feedback.velocity or Interval(value=0.0, lower=0.0, upper=1.0)
-    low, middle, high = (
-        base + URGENCY_VELOCITY * min(max(elo / FAST, 0.0), 1.0) for elo in (pace.lower, pace.value, pace.upper)
-    )
+    gains = [min(max(elo / FAST, 0.0), 1.0) for elo in (pace.lower, pace.value, pace.upper)]
+    low, middle, high = (base + URGENCY_VELOCITY * gain for gain in gains)
     rule = "urgency of training, 0 … 1: only its lower bound counts"
     return _Signal(name="urgency", value=middle, lower=low, upper=high, limit=1.0, certain=True, rule=rule)
 
@@ -191,7 +188,7 @@ def _adjust_policy(policy: Policy, effects: Iterable[_Effect], now: float) -> Po
                 changes[effect.setting] = min(value, int(effect.amount))
             case "is":
                 changes[effect.setting] = int(effect.amount)
-    return msgspec.structs.replace(policy, **changes)
+    return changed(policy, **changes)
 
 
 def steer(line: Line, feedback: Feedback, policy: Policy, at: float) -> Policy:

@@ -30,7 +30,6 @@ _ACTIONS = {"failed": "clear", "stopped": "start"}  # what brings a daemon back,
 _LEVELS = {"hard": Status.DEGRADED, "high": Status.DEGRADED, "critical": Status.UNHEALTHY, "stop": Status.UNHEALTHY}
 _DELIVERIES = {"dead": (Status.UNHEALTHY, "were abandoned"), "parked": (Status.DEGRADED, "wait for a retry")}
 _OF_MANY = ("daemons", "nodes")  # parts that work as long as most of their members do
-_Part = tuple[Health, Sequence[Health]]  #: The health of a part, and those of its members that are not healthy.
 
 
 class HealthFacts(Value):
@@ -88,13 +87,6 @@ def judge(facts: HealthFacts, only: Collection[str] = ()) -> SystemHealth:
     return SystemHealth(score=score, status=_status_of(score), parts=healths, issues=first, off=tuple(off))
 
 
-def unreadable(error: str) -> SystemHealth:
-    """The health of a system with a store that cannot be read: nothing else can be known."""
-    remedy = "check the disk and the path of the store:  ringrift doctor"
-    health = _issue("store", Status.UNHEALTHY, f"the store cannot be read: {error}", remedy)
-    return SystemHealth(score=0.0, status=Status.UNHEALTHY, parts=(health,), issues=(health,))
-
-
 def _status_of(score: float) -> Status:
     """The word for *score*."""
     if score >= HEALTHY_FROM:
@@ -110,15 +102,12 @@ def _limit(parts: Collection[Health]) -> float:
     return (HEALTHY_FROM, DEGRADED_FROM, CRITICAL_BELOW)[min(len(broken), 2)] - _MARGIN
 
 
-# -- the parts ---------------------------------------------------------------------------------------------------------
-
-
 def _issue(part: str, status: Status, reason: str, remedy: str, since: float | None = None) -> Health:
     return Health(part=part, status=status, reason=reason, since=since, remedy=remedy)
 
 
-def _judge_part(name: str, facts: HealthFacts) -> _Part | None:
-    """The part *name*: as the worst of its members, but nodes and daemons decide by most of them; None without any."""
+def _judge_part(name: str, facts: HealthFacts) -> tuple[Health, Sequence[Health]] | None:
+    """The part *name* and its issues: as its worst member, nodes and daemons by most of them; None without any."""
     members = list(_PARTS[name](facts))
     issues = sorted((member for member in members if member.status is not Status.HEALTHY), key=lambda row: row.status)
     if not issues:

@@ -55,9 +55,7 @@ def readers_only_advance(advanced: _Notes) -> list[str]:
 
 def newest_holder_finishes_once(claimed: _Notes, finished: _Notes) -> list[str]:
     """I6: at most one completion of a job is accepted, and it is the newest holder's."""
-    newest: dict[str, int] = {}
-    for job, fence in claimed:
-        newest[job] = max(fence, newest.get(job, 0))
+    newest = dict(sorted(claimed))  # the highest fence of each job comes last
     counts = Counter(job for job, _ in finished)
     twice = [f"I6: job {job} was finished {count} times" for job, count in counts.items() if count > 1]
     stale = [(job, fence) for job, fence in finished if fence != newest.get(job)]
@@ -96,8 +94,24 @@ def dead_letters_are_complete(deliveries: Sequence[Delivery], tries_max: int) ->
 
 def only_probes_fail(deliveries: Sequence[Delivery]) -> list[str]:
     """No reaction of the product fails, not even once: a failed assertion would hide in a parked delivery."""
-    failures = [delivery for delivery in deliveries if delivery.reader != "probe"]
+    failures = [delivery for delivery in deliveries if not delivery.reader.startswith("probe")]
     return [f"the reaction of {d.reader} to {d.position} failed: {d.error or d.attempts}" for d in failures]
+
+
+def no_node_decides_alone(dead: Mapping[str, str], claims: _Notes) -> list[str]:
+    """A job is not given up because its worker died, or did not start, on one node alone."""
+    holders: dict[str, set[str]] = {}
+    for name, _ in claims:
+        job, holder = name.split(" ")
+        holders.setdefault(job, set()).add(holder)
+    alone = {job: error for job, error in dead.items() if "worker" in error and len(holders[job]) < 2}
+    return [f"job {job} was given up after failures of {holders[job]} alone: {error}" for job, error in alone.items()]
+
+
+def absent_blobs_are_not_lost(lost: _Notes, destroyed: Collection[str]) -> list[str]:
+    """Games and models are given up only if a fault has *destroyed* copies, or if they are not to be trusted."""
+    texts = [text for text, _ in lost if text.split(":")[0] not in destroyed and "quarantined" not in text]
+    return [f"lost, but all its copies exist: {text}" for text in texts]
 
 
 def batches_are_counted(line: Line | None, announced: int) -> list[str]:

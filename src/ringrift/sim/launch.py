@@ -56,6 +56,7 @@ class _SimWorker:
         self._blobs, self._rng, self._behaviour = blobs, rng, behaviour
 
     async def run(self, spec: JobSpec, resume: str | None, report: ReportProgress) -> JobResult:
+        report(Progress(0.0, {}))  # from here on a failure is the job's
         seconds = self._rng.uniform(0.1, self._behaviour.seconds_max)
         draw = self._rng.random()
         for beat in range(_BEATS):
@@ -86,7 +87,10 @@ class SimLaunch:
 
     def __init__(self, blobs: MemoryBlobs, rng: Random, behaviour: WorkerBehaviour) -> None:
         self._parts = (blobs, rng, behaviour)
+        self.is_broken = False  #: Whether no worker can be started here.
 
     async def start(self, workload: str) -> _SimWorker:
         await asyncio.sleep(0.05)
+        if self.is_broken:
+            raise ChildDied(f"a worker for {workload} cannot start: its interpreter is missing")
         return _SimWorker(*self._parts)

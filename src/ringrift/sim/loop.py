@@ -194,8 +194,9 @@ class SimLoop(asyncio.BaseEventLoop):
             while self._tasks:
                 self._tasks.pop()._coro = nothing
             super().close()
+            for process in (*self._dead, *self._processes.values()):
+                process.ready.clear()  # a context refers to its process, and an error in a log to its context
             self._dead, self._processes, self._runnable, self._timers = [], {}, [], []
-            self._world = _HostProcess(_WORLD)
             gc.collect()
         asyncio._set_running_loop(None)
         logging.disable(level)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from ringrift.bus.router import Router
 from ringrift.events.base import Envelope, Event
@@ -26,7 +27,7 @@ class Probes:
         self.published, self.acked = list[str](), list[str]()
         self.failed_once: set[str] = set()
         self.handled: dict[str, set[str]] = {}  # probes that the durable handler was called with, and their keys
-        self.repaired = self.paused = False
+        self.repaired = self.paused = self.stuck = False
         self._log = log
 
     async def publish_forever(self, host: str, router: Router, start: int) -> None:
@@ -67,3 +68,6 @@ class Probes:
         if isinstance(event, Lost) and event.variant == _VARIANT:
             self.handled.setdefault(envelope.id, set()).add(key)
             await asyncio.sleep(_HANDLER_SECONDS)
+            while self.stuck:
+                with suppress(asyncio.CancelledError):  # it does not return, whoever asks
+                    await asyncio.sleep(_EVERY_SECONDS)

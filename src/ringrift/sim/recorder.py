@@ -3,11 +3,13 @@
 Each note commits with the effect that it records or not at all, so that the history is exactly what happened.
 """
 
+import json
 from collections.abc import Collection, Sequence
 
 import apsw
 
 from ringrift.events.base import Envelope
+from ringrift.events.data import Lost
 from ringrift.store.ports import ClaimTerms, JobRequest, Lease, Renewal
 from ringrift.store.sqlite.engine import SqliteStore
 from ringrift.store.sqlite.tx import SqliteTx
@@ -27,6 +29,8 @@ class RecordingTx(SqliteTx):
     async def append(self, envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
         appended = await super().append(envelopes)
         self._db.executemany(_NOTE, [("appended", e.name, e.position) for e in appended])
+        lost = [json.loads(e.body) for e in appended if e.name == Lost.name()]
+        self._db.executemany(_NOTE, [("lost", f"{body['blob']}: {body['reason']}", 0) for body in lost if body["kind"]])
         return appended
 
     async def enqueue(self, jobs: Sequence[JobRequest]) -> Sequence[str]:
@@ -39,6 +43,7 @@ class RecordingTx(SqliteTx):
     ) -> Sequence[Lease]:
         leases = await super().claim(kinds, holder, seconds, limit, terms)
         self._db.executemany(_NOTE, [("claimed", lease.job, lease.fence) for lease in leases])
+        self._db.executemany(_NOTE, [("held", f"{lease.job} {holder}", lease.fence) for lease in leases])
         return leases
 
     async def finish(self, leases: Sequence[Renewal]) -> None:
@@ -59,7 +64,11 @@ class RecordingTx(SqliteTx):
 
     def job_states(self) -> dict[str, int]:
         """Jobs by state, counted one by one."""
-        return dict(self._db.execute("SELECT state, count(*) FROM jobs GROUP BY state"))
+        return dict(self._db.execute("SELECT state, count(*) FROM every_job GROUP BY state"))
+
+    def dead_jobs(self) -> dict[str, str]:
+        """The errors of the jobs that were given up."""
+        return dict(self._db.execute("SELECT id, error FROM every_job WHERE state = 'dead' AND node IS NULL"))
 
 
 class RecordingStore(SqliteStore):

@@ -19,6 +19,7 @@ from ringrift.sim.blobs import MemoryBlobs
 from ringrift.sim.disk import Disk
 from ringrift.sim.launch import SimLaunch, WorkerBehaviour
 from ringrift.sim.loop import SimLoop
+from ringrift.sim.node_store import NodeStore
 from ringrift.sim.probe import HANDLER, Probes
 from ringrift.sim.recorder import RecordingStore
 from ringrift.store.open import open_store
@@ -26,10 +27,11 @@ from ringrift.store.open import open_store
 _STORE = "store"
 MEMBERS = (Member(id="n1"), Member(id="n2"), Member(id="n3", profile="selfplay", ephemeral=True))
 _VALUES = """
-    store.path=sim.db store.log_events_max=150 blobs.folder=/blobs bus.batch=32 bus.redeliver_seconds=0.8
-    bus.redelivery.first_seconds=1 bus.redelivery.seconds_max=4 bus.redelivery.tries=3
+    store.path=sim.db store.log_events_max=150 store.jobs_max=40 blobs.folder=/blobs bus.batch=32
+    bus.redeliver_seconds=0.8 bus.redelivery.first_seconds=1 bus.redelivery.seconds_max=4 bus.redelivery.tries=3
     cluster.beat_seconds=1 cluster.elect_seconds=1 cluster.role_seconds=3 cluster.heal_seconds=1
     cluster.heal_rest_seconds=8 cluster.heal_pause_seconds=6 replicas.every_seconds=2 sweep.every_seconds=5
+    sweep.retention_seconds=10 sweep.grace_seconds=10 sweep.newest_min=0
     work.slots=2 work.lease_seconds=3 work.rescue_seconds=0.8 work.measure_queues_seconds=2 work.grace_seconds=2
     work.deadline_seconds=30 work.retry.first_seconds=0.5 work.retry.seconds_max=4 work.retry.tries=6
     work.breakers.node_failures_max=2 work.breakers.stage_failures_max=3 work.breakers.workload_failures_max=3
@@ -57,10 +59,12 @@ class World:
         self.disk = Disk(f"sim-{seed}-{id(self)}", Random(self.rng.getrandbits(64)))
         seconds, crash, hang = (self.rng.choice(values) for values in ((1.0, 2.0, 3.0), (0.0, 0.05), (0.0, 0.03)))
         self.behaviour = WorkerBehaviour(seconds_max=seconds, crash=crash, hang=hang)
-        self.blobs = {member.id: MemoryBlobs(member.id) for member in MEMBERS}
+        self.blobs = {member.id: MemoryBlobs(member.id, loop.clock(member.id).now) for member in MEMBERS}
         self.probes = Probes(self.log)
         self.store: RecordingStore | None = None
         self.nodes: dict[str, Node] = {}
+        self.stores: dict[str, NodeStore] = {}
+        self.launches: dict[str, SimLaunch] = {}
         self.starts = dict.fromkeys((member.id for member in MEMBERS), 0)
         self.stopping: dict[str, asyncio.Event] = {}
         self.story: list[str] = []
@@ -87,18 +91,29 @@ class World:
         assert name not in self.nodes
         self.starts[name] += 1
         self.stopping[name] = asyncio.Event()
-        self.loop.spawn(name, self._run_node(name, self.starts[name]))
+        self.loop.spawn(name, self._keep_node(name, self.starts[name]))
+
+    async def _keep_node(self, name: str, start: int) -> None:
+        """Run a node, and start it again while it cannot start, as a service manager does."""
+        while not self.stopping[name].is_set():
+            try:
+                return await self._run_node(name, start)
+            except RingriftError as error:
+                self.log(f"{name} could not start or stop: {error}")
+            await asyncio.sleep(1.0)
 
     async def _run_node(self, name: str, start: int) -> None:
         member = next(member for member in MEMBERS if member.id == name)
-        launch = SimLaunch(self.blobs[name], Random(self.rng.getrandbits(64)), self.behaviour)
+        assert self.store is not None
+        rngs = [Random(self.rng.getrandbits(64)) for _ in range(3)]
+        launch = self.launches[name] = SimLaunch(self.blobs[name], rngs[0], self.behaviour)
+        store = self.stores[name] = NodeStore(self.store, rngs[1], lambda: self.pause(name, locks=True))
         settings, clock = settings_of(self._settings, member), self.loop.clock(name)
-        rng = Random(self.rng.getrandbits(64))
-        engines: Any = {"store": self.store, "blobs": self.blobs[name], "reach": self._reach, "launch": launch}
-        async with Node.open(settings, clock, rng, extra=(self.probes.reader(),), **engines) as node:
+        engines: Any = {"store": store, "blobs": self.blobs[name], "reach": self._reach, "launch": launch}
+        async with Node.open(settings, clock, rngs[2], extra=(self.probes.reader(),), **engines) as node:
+            await node.router.publish(Opened(variant="hex8_2p", workload="fake"), id="opened-hex8")
             self.nodes[name] = node
             self.log(f"{name} is ready")
-            await node.router.publish(Opened(variant="hex8_2p", workload="fake"), id="opened-hex8")
             if name == MEMBERS[0].id:
                 node.router.handle(Lost, self.probes.handle, name=HANDLER, from_start=True)
             probing = asyncio.get_running_loop().create_task(self.probes.publish_forever(name, node.router, start))
@@ -121,6 +136,19 @@ class World:
         self.nodes.pop(name, None)
         if wipe:
             self.blobs[name].files.clear()
+
+    def pause(self, name: str, *, locks: bool = False) -> None:
+        """SIGSTOP a node; one that *locks* is in a transaction, so that the others cannot write."""
+        self.log(f"{name} is paused" + (" in a transaction" if locks else ""))
+        self.loop.pause(name)
+        for other, store in self.stores.items():
+            store.is_locked = locks and other != name
+
+    def resume(self, name: str) -> None:
+        self.log(f"{name} resumes")
+        self.loop.resume(name)
+        for store in self.stores.values():
+            store.is_locked = store.pauses_in_body = False
 
     async def cut_power(self) -> None:
         """Cut the power: every process ends and unsynced writes are lost.  Then boot again."""

@@ -3,6 +3,7 @@
 A lost wake-up costs *poll_seconds*, never an event: both look again after that time.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from typing import TypeVar
 
@@ -53,8 +54,14 @@ async def wait_for(
     """Ask *question* of the store again and again until it answers; None if it does not within *seconds_max*."""
     end = clock.tick() + seconds_max
     while True:
-        async with store.read() as view:
-            answer = await question(view)
-        if answer is not None or clock.tick() >= end:
-            return answer
-        await store.wait(None, min(poll_seconds, max(end - clock.tick(), 0.0)))
+        # It waits before the question is asked, so that a commit in between wakes it.
+        waiter = asyncio.create_task(store.wait(None, min(poll_seconds, max(end - clock.tick(), 0.0))))
+        try:
+            await asyncio.sleep(0)
+            async with store.read() as view:
+                answer = await question(view)
+            if answer is not None or clock.tick() >= end:
+                return answer
+            await waiter
+        finally:
+            waiter.cancel()

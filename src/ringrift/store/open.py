@@ -9,9 +9,10 @@ from pathlib import Path
 
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.settings import StoreSettings
-from ringrift.store.sqlite.connect import inspect_file
+from ringrift.store.sqlite import forks
 from ringrift.store.sqlite.engine import SqliteStore
-from ringrift.store.sqlite.files import only_one
+from ringrift.store.sqlite.files import only_one, write_lock_holder
+from ringrift.store.sqlite.inspection import inspect_file
 from ringrift.store.sqlite.reads import Offload
 from ringrift.threads import to_its_end
 
@@ -26,13 +27,17 @@ async def open_store(
     engine: type[SqliteStore] = SqliteStore,
     offload: Offload | None = None,
     vfs: str | None = None,
+    existing: bool = False,
 ) -> AsyncIterator[SqliteStore]:
-    """Open the store of *settings*.  *offload* and *vfs* are for the simulator: COMMIT inline, on a simulated disk."""
+    """Open the store of *settings*; an *existing* one is neither created nor migrated, and only read until it is used.
+
+    *offload* and *vfs* are for the simulator: COMMIT inline, on a simulated disk.
+    """
     with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="store") as threads:
-        store = engine(settings, clock, offload or partial(to_its_end, threads), vfs)
+        store = engine(settings, clock, offload or partial(to_its_end, threads), vfs, existing=existing)
         committer = asyncio.get_running_loop().create_task(store.commit_forever(), name="store-commit")
         if vfs is None:
-            store.enable_wake_ups()
+            forks.stores.add(store)
         try:
             yield store
         finally:
@@ -52,3 +57,8 @@ def only_program(settings: StoreSettings, number: int, holder: str) -> AbstractC
 def inspect_store(settings: StoreSettings) -> list[tuple[str, bool, str]]:
     """Check the store's engine and file: (subject, whether it is good, detail) each.  Creates nothing."""
     return inspect_file(Path(settings.path))
+
+
+def find_writer(settings: StoreSettings) -> int | None:
+    """The process that is writing to the store just now, if it is another one of this machine."""
+    return write_lock_holder(Path(settings.path))

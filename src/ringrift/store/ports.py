@@ -1,11 +1,11 @@
 """The interface of every store engine: reads, transactions, stores.
 
-Verbs take sequences; there is no single form.  A transaction is all or nothing, bodies run one at a time, and
-``begin()`` returns only when the writes of its body are on stable storage.  Inside a body await only the transaction.
+A transaction is all or nothing, and on stable storage when ``begin()`` returns; inside it await only its own verbs.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from typing import Protocol
 
 from ringrift.events.base import Envelope
@@ -14,6 +14,7 @@ from ringrift.kernel.value import Value
 BEHIND_MAX = 1_000  # unread events of a reader that are counted; beyond that the number does not matter
 STATES = ("ready", "claimed", "done", "dead", "cancelled")
 TASK_PREFIX = "task:"  # begins the kind of every task; jobs and their counts leave tasks out
+RESERVED: ContextVar[bool] = ContextVar("reserved", default=False)  # whether transactions have reserved places
 TASKS_RETAINED = 1_000  # newest tasks of which the store keeps the body after their end
 
 
@@ -37,6 +38,7 @@ class ClaimTerms(Value):
     without: Mapping[str, Collection[str]] = {}  # kind → variants of which it gets no job of this kind
     places: Sequence[tuple[Collection[str], int]] = ()  # kinds → how many jobs of these kinds together it may get
     one_per_variant: Collection[str] = ()  # kinds of which it gets at most one job of each variant
+    without_jobs: Collection[str] = ()  # ids of jobs that it does not get
 
 
 class Lease(Value):
@@ -67,16 +69,13 @@ class Renewal(Value):
 
 
 class Failure(Value):
-    """An attempt without a result: the job is ready again after *pause* seconds, or dead if *pause* is None.
-
-    With *renewals* it has effect only if the lease was not renewed since.
-    """
+    """An attempt without a result: the job is ready again after *pause* seconds, or dead if *pause* is None."""
 
     job: str
     fence: int
     error: str
     pause: float | None
-    renewals: int | None = None
+    renewals: int | None = None  # with a number it has effect only if the lease was not renewed since
     started: bool = True  # False: returned to the queue untouched, and not counted as an attempt
 
 
@@ -322,6 +321,9 @@ class Tx(Reads, Protocol):
     async def enqueue(self, jobs: Sequence[JobRequest]) -> Sequence[str]:
         """Enqueue *jobs*; returns the id of each, or of the live job with the same key."""
 
+    async def archive_jobs(self, keep: int, limit: int) -> int:
+        """Move up to *limit* ended jobs, not the newest *keep*, out of the way of the live; they stay listed."""
+
     async def claim(
         self, kinds: Collection[str], holder: str, seconds: float, limit: int, terms: ClaimTerms | None = None
     ) -> Sequence[Lease]:
@@ -377,8 +379,7 @@ class Tx(Reads, Protocol):
     ) -> int:
         """Delete up to *limit* old events, except the last *keep* and those that a reader needs; returns how many.
 
-        With *names* only those are deleted, and *within* bounds the positions to search for them.  Lapsed readers need
-        nothing.  Settled deliveries of deleted events are deleted too, and free space is given back to the disk.
+        With *names* only those, searched *within* these positions.  Settled deliveries of deleted events go with them.
         """
 
 

@@ -1,17 +1,20 @@
 """Typed access to one kind of record: get, put, scan, find and delete values instead of bytes."""
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Generic, TypeVar
 
 import msgspec
 
+from ringrift.kernel.errors import Damaged
 from ringrift.store.ports import Put, Reads, Tx
 
 T = TypeVar("T")
 _Names = tuple[str, ...]
 _ENCODER = msgspec.json.Encoder()
 _SCAN_MAX = 10_000  # records that one scan returns if its kind declares no limit of its own
+_SEAL, _DIGEST_BYTES = b"#", 8  # a checked body is JSON, this sign and its checksum in hexadecimal
 
 
 class Records(Generic[T]):
@@ -19,13 +22,22 @@ class Records(Generic[T]):
 
     *id*, *index* and *order* are names of attributes: a value is stored under its *id* and can be found by each of its
     *index*; values that have no id of their own are written with :meth:`put_at`.  *limit* bounds what :meth:`scan` and
-    :meth:`find` return; :meth:`all` sorts by *order*, otherwise by id.
+    :meth:`find` return; :meth:`all` sorts by *order*, otherwise by id.  Every read raises Damaged for a body that is
+    not what was written, which *checked* records notice by a checksum; older ones have none and are accepted.
     """
 
     def __init__(
-        self, kind: str, type: type[T], *, id: str = "", index: _Names = (), order: _Names = (), limit: int = _SCAN_MAX
+        self,
+        kind: str,
+        type: type[T],
+        *,
+        id: str = "",
+        index: _Names = (),
+        order: _Names = (),
+        limit: int = _SCAN_MAX,
+        checked: bool = False,
     ) -> None:
-        self.kind, self.limit = kind, limit
+        self.kind, self.limit, self._checked = kind, limit, checked
         self._id, self._index, self._order = id, index, attrgetter(*order) if order else None
         self._decoder = msgspec.json.Decoder(type)
 
@@ -35,17 +47,15 @@ class Records(Generic[T]):
 
     async def get_many(self, view: Reads, ids: Sequence[str]) -> dict[str, T]:
         """The values stored under *ids*, by id; ids without a record are left out."""
-        return {id: self._decoder.decode(body) for id, body in (await view.get(self.kind, ids)).items()}
+        return self._decode(await view.get(self.kind, ids))
 
     async def scan(self, view: Reads, after: str = "", limit: int | None = None) -> dict[str, T]:
         """Values by id, in the order of their ids, after *after*."""
-        rows = await view.scan(self.kind, after, limit or self.limit)
-        return {id: self._decoder.decode(body) for id, body in rows.items()}
+        return self._decode(await view.scan(self.kind, after, limit or self.limit))
 
     async def find(self, view: Reads, field: str, *values: str) -> dict[str, T]:
         """Values by id whose index *field* has one of *values*."""
-        rows = await view.find(self.kind, field, values, self.limit)
-        return {id: self._decoder.decode(body) for id, body in rows.items()}
+        return self._decode(await view.find(self.kind, field, values, self.limit))
 
     async def all(self, view: Reads, field: str = "", *values: str) -> list[T]:
         """The values themselves: every one, or those whose index *field* has one of *values*."""
@@ -64,6 +74,37 @@ class Records(Generic[T]):
     async def delete(self, tx: Tx, ids: Sequence[str]) -> None:
         await tx.delete(self.kind, ids)
 
+    async def find_damaged(self, view: Reads) -> list[Damaged]:
+        """An error for each record that cannot be read."""
+        errors, after = [], ""
+        while rows := await view.scan(self.kind, after, _SCAN_MAX):
+            for after, body in rows.items():
+                try:
+                    self._decode({after: body})
+                except Damaged as error:
+                    errors.append(error)
+        return errors
+
     def _row(self, id: str, value: T, index: Mapping[str, str]) -> Put:
         own = {name: getattr(value, name) for name in self._index}
-        return Put(kind=self.kind, id=id, body=_ENCODER.encode(value), index={**own, **index})
+        body = _ENCODER.encode(value)
+        if self._checked:
+            body += _SEAL + _digest(body)
+        return Put(kind=self.kind, id=id, body=body, index={**own, **index})
+
+    def _decode(self, rows: Mapping[str, bytes]) -> dict[str, T]:
+        values = {}
+        for id, body in rows.items():
+            if self._checked and body[-2 * _DIGEST_BYTES - 1 : -2 * _DIGEST_BYTES] == _SEAL:
+                body, digest = body[: -2 * _DIGEST_BYTES - 1], body[-2 * _DIGEST_BYTES :]
+                if _digest(body) != digest:
+                    raise Damaged(self.kind, id, "does not match its checksum")
+            try:
+                values[id] = self._decoder.decode(body)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise Damaged(self.kind, id, str(error)) from error
+        return values
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_DIGEST_BYTES).hexdigest().encode()

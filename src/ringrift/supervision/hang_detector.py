@@ -19,8 +19,10 @@ from ringrift.events.daemon import Stalled
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import printable
 from ringrift.kernel.health import Health, Status
-from ringrift.kernel.value import Value, changed
+from ringrift.kernel.value import Value
+from ringrift.supervision.status import ACTIVE
 from ringrift.supervision.unit import ERROR_CHARACTERS_MAX, Unit
+from ringrift.threads import call_soon
 
 _READY_SECONDS_MAX = 30.0
 STALL_SECONDS_MAX = 1.0  #: How long a node's loop may be blocked before a daemon is blamed for it.
@@ -29,24 +31,18 @@ _OVERSLEPT = 2.0  #: A sleep that takes this many times too long means that the 
 _OVERSLEPT_SECONDS_MIN = 0.1  #: Seconds that a busy machine may add to a short sleep.
 _PING_SECONDS = 0.25  #: Between an answer and the next call.
 _PLACE_CHARACTERS_MAX = 200
-_FOREIGN = ("asyncio", "threading", "selectors", "concurrent")
-"""Modules in which a blocking call may end, but which are never its cause."""
+_FOREIGN = ("asyncio", "threading", "selectors", "concurrent")  #: A blocking call may end there; they never cause it.
 log = logging.getLogger(__name__)
-
-
-class _Stall(Value):
-    """A blocked loop: the task that ran, its place in the code, and how long the loop took to answer."""
-
-    task: str
-    place: str
-    seconds: float
 
 
 class _StallWatch:
     """Watches the running loop from a thread of its own until :meth:`stop`."""
 
-    def __init__(self, clock: Clock, seconds_max: float, on_end: Callable[[_Stall], None]) -> None:
-        """A stall is logged while the loop is still blocked; *on_end* is called in the loop when it runs on."""
+    def __init__(self, clock: Clock, seconds_max: float, on_end: Callable[[str, str, float], None]) -> None:
+        """A stall is logged while the loop is still blocked; *on_end* is called in the loop when it runs on.
+
+        It gets the task that blocked the loop, its place in the code, and how long the loop took to answer.
+        """
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         self._clock, self._seconds_max, self._on_end = clock, seconds_max, on_end
         self._stopping = threading.Event()
@@ -61,26 +57,17 @@ class _StallWatch:
         while not self._stopping.wait(_PING_SECONDS):
             answered = threading.Event()
             start = self._clock.tick()
-            if not self._call_in_loop(answered.set):
+            if not call_soon(self._loop, answered.set):
                 return
             if answered.wait(self._seconds_max):
                 continue
             task, frame = asyncio.current_task(self._loop), sys._current_frames().get(self._loop_thread)
-            name = "no task" if task is None else task.get_name()
-            stall = _Stall(task=name, place=_place(frame), seconds=self._clock.tick() - start)
-            log.error("the event loop has been blocked for %.1f s by %s at %s", stall.seconds, stall.task, stall.place)
+            name, place = "no task" if task is None else task.get_name(), _place(frame)
+            log.error("the event loop has been blocked for %.1f s by %s at %s", self._clock.tick() - start, name, place)
             while not answered.wait(self._seconds_max):
                 if self._stopping.is_set():
                     return
-            self._call_in_loop(partial(self._on_end, changed(stall, seconds=self._clock.tick() - start)))
-
-    def _call_in_loop(self, call: Callable[[], None]) -> bool:
-        """Have the loop make *call*; False if the loop was closed."""
-        try:
-            self._loop.call_soon_threadsafe(call)
-        except RuntimeError:
-            return False
-        return True
+            call_soon(self._loop, partial(self._on_end, name, place, self._clock.tick() - start))
 
 
 def _place(frame: FrameType | None) -> str:
@@ -99,8 +86,7 @@ class CheckIntervals(Value):
     critical_seconds: float = 15.0
     routine_seconds: float = 30.0
     ready_seconds_max: float = _READY_SECONDS_MAX
-    stall_seconds_max: float | None = None
-    """How long the event loop may be blocked; None to watch no loop, as in a simulation."""
+    stall_seconds_max: float | None = None  #: How long the loop may be blocked; None: not watched, as in a simulation.
 
 
 class HangDetector:
@@ -114,8 +100,7 @@ class HangDetector:
         self._give_up, self._publish = give_up, publish
         self._last_looks: dict[str, float] = {}
         self._changed = asyncio.Event()
-        self.awake = clock.tick()
-        """Tick since which this process has run: while it was suspended no daemon could make progress."""
+        self.awake = clock.tick()  #: Since then this process has run: suspended, no daemon could make progress.
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -163,7 +148,7 @@ class HangDetector:
 
     async def _end_if_it_hangs(self, unit: Unit, tick: float) -> None:
         if unit.cancelled_at is not None:
-            if unit.state == "running" and tick - unit.cancelled_at > unit.stop_seconds_max:
+            if unit.state in ACTIVE and tick - unit.cancelled_at > unit.stop_seconds_max:
                 await self._give_up(unit)
         elif unit.scope is not None and unit.vitals(self.awake).is_hanging(tick):
             unit.cancelled_at = tick
@@ -184,14 +169,14 @@ class HangDetector:
             if not task.done():
                 task.cancel()
 
-    def _record_stall(self, stall: _Stall) -> None:
-        """The loop runs on after *stall*: record it at the daemon that blocked the loop."""
+    def _record_stall(self, task: str, place: str, seconds: float) -> None:
+        """The loop runs on: record the stall at the daemon that blocked it."""
         self.awake = self._clock.tick()  # no daemon could make progress meanwhile
-        unit = self._units.get(stall.task.removeprefix(f"{self._node}:"))
+        unit = self._units.get(task.removeprefix(f"{self._node}:"))
         if unit is not None:
-            unit.record_stall(f"blocked the event loop for {stall.seconds:.1f} s at {stall.place}")
+            unit.record_stall(f"blocked the event loop for {seconds:.1f} s at {place}")
         daemon = "" if unit is None else unit.spec.name
-        self._publish(Stalled(node=self._node, daemon=daemon, place=stall.place, seconds=stall.seconds))
+        self._publish(Stalled(node=self._node, daemon=daemon, place=place, seconds=seconds))
 
 
 def _check_result(name: str, task: "asyncio.Future[Health]") -> Health:

@@ -17,8 +17,7 @@ from ringrift.kernel.settings import PROFILES
 from ringrift.kernel.stall_detector import recent
 from ringrift.kernel.value import Value
 
-CATEGORIES = ("core", "sync", "training", "evaluation", "health", "resources", "other")
-"""Groups of daemons in lists; *other* is for daemons from outside."""
+CATEGORIES = ("core", "sync", "training", "evaluation", "health", "resources", "other")  #: Other: from outside.
 CHECK_SECONDS_MIN = 0.01
 _STOP_MARGIN_SECONDS = 10.0  #: What a daemon gets to end in good order, after the time that a setting gives its work.
 COORDINATES = frozenset({"coordinator", "full"})  #: Profiles whose nodes take roles.
@@ -32,8 +31,8 @@ class Restart(Value):
     seconds: float = 300.0
     first_seconds: float = 0.2
     seconds_max: float = 30.0
-    jitter: float = 0.2
-    """Share of a pause that is added at random, so that daemons that failed together do not return together."""
+    jitter: float = 0.2  #: Share of a pause that is added at random, lest daemons that failed together return together.
+    rest_seconds: float = 600.0  #: After which a vital daemon that was given up is started again.
 
     def after_failure(
         self, failures: tuple[float, ...], tick: float, rng: Random | None = None
@@ -58,23 +57,18 @@ class Daemon(Value):
     after: tuple[str, ...] = ()  #: Daemons that must be ready before this one starts, where they run.
     needs: tuple[str, ...] = ()  #: Like *after*, but the node does not start without them.
     group: str = ""  #: Daemons of one group are started again, given up and cleared together.
-    profiles: frozenset[str] = frozenset()
-    """Kinds of node that run it: all if none is named, or those that take roles if it has one."""
+    profiles: frozenset[str] = frozenset()  #: Kinds of node that run it: by default all, or with a *role* COORDINATES.
     restart: Restart = Restart()
-    seconds_max: float = 60.0
-    """How long one tick may take, and how long a serving daemon or a program may go without progress."""
+    seconds_max: float = 60.0  #: For one tick, and how long a serving daemon or a program may go without progress.
     stop_seconds_max: float | str = 10.0
-    """How long it may take to stop before the supervisor goes on without it; a program is killed then.
-
-    The dotted name of a setting stands for its seconds and _STOP_MARGIN_SECONDS more."""
+    """How long it may take to stop before the supervisor goes on without it; a program is killed then.  The dotted name
+    of a setting stands for its seconds and _STOP_MARGIN_SECONDS more."""
     critical: bool = False  #: The node is not alive without it.
     category: str = "other"
-    check: Callable[..., Awaitable[Health]] | None = None
-    """Called from time to time for the health of the daemon; an error or a hang is unhealthy."""
+    check: Callable[..., Awaitable[Health]] | None = None  #: For its health; an error or a hang of it is unhealthy.
     check_seconds: float | None = None  #: Between two checks of it, instead of the interval of the node.
     final: tuple[type[Exception], ...] = ()  #: Errors after which another start cannot help: it is given up at once.
-    memory: Callable[[], Any] | None = None
-    """Makes the object that the parameter *memory* receives: one per daemon and node, kept over restarts."""
+    memory: Callable[[], Any] | None = None  #: Makes its parameter *memory*: one per daemon and node, over restarts.
 
     def __post_init__(self) -> None:
         if not self.profiles:
@@ -93,6 +87,11 @@ class Daemon(Value):
             raise SettingsError(key, self.category, f"categories are {', '.join(CATEGORIES)}")
         if self.check_seconds is not None and self.check_seconds < CHECK_SECONDS_MIN:
             raise SettingsError(key, self.check_seconds, f"is checked every {CHECK_SECONDS_MIN:g} s at most")
+
+    @property
+    def is_vital(self) -> bool:
+        """Whether the loop stands still without it: no other node does its duty while this one lives."""
+        return self.critical or self.role is not None
 
     @property
     def follows(self) -> tuple[str, ...]:

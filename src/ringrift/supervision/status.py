@@ -1,9 +1,11 @@
 """The health of a daemon, judged by its progress and never by its existence, and its one status for all readers."""
 
+from ringrift.kernel.backoff import DEGRADED_SECONDS
 from ringrift.kernel.health import Health, Status
 from ringrift.kernel.value import Value
 
 RESTING = "resting"  #: The state of a daemon that was never started.
+ACTIVE = ("running", "waiting")  #: States in which the body of a daemon runs, or is about to be tried again.
 
 
 class DaemonFailure(Value):
@@ -29,7 +31,7 @@ class DaemonStatus(Value, omit_defaults=True):
     runs: int = 0  #: Ticks, reactions, or starts of one that serves.
     failures: int = 0  #: Runs that ended with an error.
     restarts: int = 0  #: Starts after the first, whatever they were for.
-    waits: int = 0  #: How often it had to wait for room on the disk: no failure of its own.
+    waits: int = 0  #: How often it had to wait for the store or for room on the disk: no failure of its own.
     stalls: int = 0  #: How often it blocked the event loop.
     last_error: str = ""
     last_error_time: float | None = None
@@ -47,14 +49,15 @@ class Vitals(Value):
     """The facts about one daemon from which its health follows."""
 
     state: str
-    """resting before its first start, starting, running, pausing after a failure, waiting for room, stopped, or failed
-    when it was given up."""
+    """resting before its first start, starting, running, pausing after a failure, waiting for the store or for room,
+    stopped, or failed when it was given up."""
     progress: float | None  #: Tick of the last success, None before the first.
     started: float  #: Tick from which on a lack of progress counts.
     patience: float  #: Seconds it may go without progress.
     failures: int
     error: str = ""
     waits: str = ""  #: The reason of a wait that is not its failure.
+    waits_since: float = 0.0  #: Tick of its last progress before that wait.
     left: bool = False  #: It was stopped, and still runs.
     stall: str = ""  #: How it blocked the event loop, if it did lately.
     reports: tuple[Health, ...] = ()  #: Its own report, and the one of its check.
@@ -65,7 +68,7 @@ class Vitals(Value):
 
     def is_hanging(self, tick: float) -> bool:
         """Whether it runs and has made no progress for longer than it may."""
-        return self.state == "running" and self.seconds_without_progress(tick) > self.patience
+        return self.state in ACTIVE and self.seconds_without_progress(tick) > self.patience
 
 
 def assess(vitals: Vitals, tick: float) -> tuple[Status, str]:
@@ -78,7 +81,7 @@ def assess(vitals: Vitals, tick: float) -> tuple[Status, str]:
         return Status.UNHEALTHY, "was told to stop and still runs: only a restart of the node helps"
     if vitals.state == "stopped":
         return Status.UNKNOWN, "stopped"
-    if vitals.waits:
+    if vitals.waits and tick - vitals.waits_since > DEGRADED_SECONDS:
         return Status.DEGRADED, f"waits: {vitals.waits}"
     if vitals.is_hanging(tick):
         return Status.UNHEALTHY, f"no progress for {vitals.seconds_without_progress(tick):.0f} s"

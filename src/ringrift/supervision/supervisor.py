@@ -13,9 +13,11 @@ import msgspec
 from ringrift.bus.delivery import Reader
 from ringrift.bus.router import Router
 from ringrift.events.daemon import Cleared, Failed, Started, Stopped
+from ringrift.kernel.backoff import wait_out
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import GaveUp, NoRoom, SettingsError, SupervisionError, UnknownName, Unreachable
+from ringrift.kernel.errors import TRANSIENT, GaveUp, NoRoom, SettingsError, SupervisionError, Unreachable, require_name
 from ringrift.kernel.health import Health
+from ringrift.store.ports import RESERVED
 from ringrift.supervision.hang_detector import CheckIntervals, HangDetector
 from ringrift.supervision.program import serve
 from ringrift.supervision.spec import Daemon, in_order
@@ -49,6 +51,7 @@ class Supervisor:
         self._unusable: tuple[Health, ...] = ()
         self._group_restarts: dict[str, asyncio.Task[None]] = {}
         self._pauses: dict[str, float] = {}  #: Seconds after which a group is to start again.
+        self._revivals: set[asyncio.Task[None]] = set()
         self._hang_detector = HangDetector(
             node, self._units, clock, self._intervals, give_up=self._abandon, publish=router.publish_memory
         )
@@ -64,23 +67,25 @@ class Supervisor:
         profile: str,
         unusable: Sequence[Health] = (),
         *,
+        plugins: Sequence[Daemon] = (),
         begin: Collection[str] | None = None,
         disabled: Collection[str] = (),
     ) -> AsyncIterator[None]:
         """Run the *daemons* of *profile* while the body runs; *unusable* are plugins that could not be loaded.
 
-        With *begin* only those start, and the others rest until :meth:`start`; those that are *disabled* never start.
-        Raises Unbound or SettingsError before anything has started.
+        The daemons, not the *plugins*, have reserved places in the queue of the store.  With *begin* only those start,
+        and the others rest until :meth:`start`; those that are *disabled* never start.  Raises Unbound or SettingsError
+        before anything has started.
         """
+        own, daemons = {daemon.name for daemon in daemons}, [*daemons, *plugins]
         if unknown := sorted(set(disabled) - {daemon.name for daemon in daemons}):
-            raise SettingsError(
-                "node.disabled_daemons", unknown, "no daemon has this name (ringrift daemons lists them)"
-            )
+            rule = "no daemon has this name (ringrift daemons lists them)"
+            raise SettingsError("node.disabled_daemons", unknown, rule)
         specs = in_order([daemon for daemon in daemons if profile in daemon.profiles])
         in_order([msgspec.structs.replace(daemon, needs=()) for daemon in daemons])  # names differ in every profile
         self._parts, self._unusable = parts, tuple(unusable)
         for spec in specs:
-            self._add(spec, disabled=spec.name in disabled)
+            self._add(spec, disabled=spec.name in disabled, reserved=spec.name in own)
         try:
             with self._hang_detector.watching():
                 for unit in list(self._units.values()):
@@ -88,9 +93,10 @@ class Supervisor:
                         await self._start(unit)
                 yield
         finally:
-            for task in list(self._group_restarts.values()):
+            for task in (*self._group_restarts.values(), *self._revivals):
                 task.cancel()
             await self._stop_all()
+            await self._router.flush()
 
     def add(self, spec: Daemon) -> None:
         """Add a daemon without starting it, in place of one of its name.  Raises SupervisionError if that one runs."""
@@ -99,10 +105,12 @@ class Supervisor:
             raise SupervisionError(f"daemon {spec.name} runs: stop it before another takes its place")
         self._add(spec, disabled=before is not None and before.disabled)
 
-    def _add(self, spec: Daemon, *, disabled: bool) -> None:
+    def _add(self, spec: Daemon, *, disabled: bool, reserved: bool = False) -> None:
         settings = self._parts.get("settings")
         unit = Unit(spec, settings, self._clock)
-        unit.disabled = disabled
+        unit.disabled, unit.reserved = disabled, reserved
+        cleared = Cleared(daemon=spec.name, node=self._node)
+        unit.on_recovery = partial(self._router.publish_later, cleared, source="supervisor")
         own = spec.own_parts(self._parts, unit.mark_progress)
         unit.check = spec.bind_check(own)
         unit.body = partial(serve, unit, self._node, settings) if spec.process else spec.bind(own)
@@ -132,7 +140,7 @@ class Supervisor:
         await self.start(name)
 
     async def clear(self, name: str) -> None:
-        """Forget the failures of a daemon and start it again: the only way back for one that was given up.
+        """Forget the failures of a daemon and start it again: the way back for one that was given up.
 
         Others of its group that were given up with it come back too.  Raises SupervisionError if it cannot be ended.
         """
@@ -144,13 +152,12 @@ class Supervisor:
         for unit in units:
             unit.clear()
             await self._start(unit)
-            if unit in given_up:
-                await self._router.publish(Cleared(daemon=unit.spec.name, node=self._node), source="supervisor")
 
     def health(self) -> list[Health]:
-        """The health of every daemon that was ever started, and of every plug-in that could not be loaded."""
+        """The health of every daemon that was ever started, of plug-ins that could not be loaded, of bad handlers."""
         started = [unit for unit in self._units.values() if unit.state != RESTING]
-        return [*(unit.health(self._hang_detector.awake) for unit in started), *self._unusable]
+        daemons = [unit.health(self._hang_detector.awake) for unit in started]
+        return [*daemons, *self._unusable, *self._router.health()]
 
     def status(self, name: str) -> DaemonStatus:
         """The status of one daemon.  Raises UnknownName."""
@@ -184,19 +191,16 @@ class Supervisor:
     async def _stop_all(self) -> None:
         """Stop all, the last first, each as soon as those have ended that started after it: a slow one delays few."""
         loop = asyncio.get_running_loop()
-        stopping: dict[str, asyncio.Task[None]] = {}
+        stopping: dict[str, asyncio.Task[bool]] = {}
         for unit in reversed(list(self._units.values())):
             name = unit.spec.name
             later = [task for other, task in stopping.items() if name in self._units[other].spec.follows]
-            stopping[name] = loop.create_task(self._stop_after(unit, later), name=f"{self._node}:{name}:stop")
+            stopping[name] = loop.create_task(self._stop(unit, later), name=f"{self._node}:{name}:stop")
         await asyncio.gather(*stopping.values())
 
-    async def _stop_after(self, unit: Unit, later: Collection["asyncio.Task[None]"]) -> None:
+    async def _stop(self, unit: Unit, later: Collection["asyncio.Task[bool]"] = ()) -> bool:
         if later:
             await asyncio.wait(later)
-        await self._stop(unit)
-
-    async def _stop(self, unit: Unit) -> bool:
         unit.should_run = False
         if unit.state not in ("failed", RESTING):
             unit.enter("stopped")
@@ -214,8 +218,7 @@ class Supervisor:
         return not late
 
     def _unit(self, name: str) -> Unit:
-        if name not in self._units:
-            raise UnknownName("daemon", name, self._units)
+        require_name("daemon", name, self._units)
         return self._units[name]
 
     def _group(self, unit: Unit) -> list[Unit]:
@@ -224,22 +227,20 @@ class Supervisor:
         return [other for other in self._units.values() if other is unit or (group and other.spec.group == group)]
 
     async def _keep_running(self, unit: Unit) -> None:
-        """Run the body for ever; after a failure it pauses and starts again, or gives up."""
+        """Run the body for ever; after a failure it pauses and starts again, or gives up.  A busy store is none."""
+        RESERVED.set(unit.reserved)
         try:
             pause: float | None = 0.0
             while pause is not None:
                 await asyncio.sleep(pause)
-                pause = await self._run_until_end(unit)
+                pause = await wait_out(partial(self._run_until_end, unit), on_wait=unit.wait)
         except Unreachable as error:
-            self._break(error)
+            if not self.broken.done():
+                self.broken.set_exception(error)
             unit.ready.set()
 
-    def _break(self, error: Unreachable) -> None:
-        if not self.broken.done():
-            self.broken.set_exception(error)
-
     async def _run_until_end(self, unit: Unit) -> float | None:
-        """Run the body until it ends; seconds until it may start again, None if it may not."""
+        """Run the body until it ends; seconds until it may start again, None if it may not.  Raises TRANSIENT."""
         failures = len(unit.recent_failures(self._clock.tick()))
         self._router.publish_memory(Started(daemon=unit.spec.name, node=self._node, failures=failures))
         unit.record_start()
@@ -253,9 +254,9 @@ class Supervisor:
                 self._router.publish_memory(Stopped(daemon=unit.spec.name, node=self._node))
                 raise
             error: BaseException = SupervisionError("something that it awaited was cancelled")
-        except NoRoom as full:
-            self._publish_stopped(unit, str(full), "no_room")
-            return unit.wait(str(full))
+        except TRANSIENT as wait:
+            self._publish_stopped(unit, str(wait), "no_room" if isinstance(wait, NoRoom) else "busy")
+            raise
         except SystemExit as end:
             error = SupervisionError(f"tried to end the process: {end}")
         except Exception as raised:  # noqa: BLE001 - any error of a daemon is its own failure
@@ -322,7 +323,10 @@ class Supervisor:
             unit.task.cancel()
 
     async def _give_up(self, unit: Unit, cause: str) -> None:
-        """Stop starting *unit*, and its group with it, until it is cleared."""
+        """Stop starting *unit*, and its group with it, until it is cleared; one that is vital rests for a while only.
+
+        Its end is reported as soon as the store takes it, so giving up cannot fail.
+        """
         rule, error = unit.spec.restart, unit.error
         for member in self._group(unit):
             if member.state in ("failed", "stopped"):
@@ -334,9 +338,16 @@ class Supervisor:
                 await self._end(member)
             about = {"daemon": name, "node": self._node, "cause": cause if member is unit else "group"}
             event = Failed(error=member.error, times=rule.times, seconds=rule.seconds, **about)
-            try:
-                await self._router.publish(event, source="supervisor")
-            except NoRoom as full:  # its health says so all the same
-                log.error("daemon %s was given up, but the event could not be written: %s", name, full)
-            except Unreachable as unreachable:
-                self._break(unreachable)
+            self._router.publish_later(event, source="supervisor")
+        if cause != "final" and any(member.spec.is_vital for member in self._group(unit)):
+            name, loop = f"{self._node}:{unit.spec.name}:rest", asyncio.get_running_loop()
+            self._revivals.add(revival := loop.create_task(self._revive(unit), name=name))
+            revival.add_done_callback(self._revivals.discard)
+
+    async def _revive(self, unit: Unit) -> None:
+        """Start *unit* again after its rest, with its group, unless an operator was faster."""
+        await asyncio.sleep(unit.spec.restart.rest_seconds)
+        clinging = [member.task for member in self._group(unit) if member.task is not None and member.state == "failed"]
+        await asyncio.wait(clinging)  # a second one beside it would be worse than none
+        if unit.state == "failed" and unit.should_run:
+            await self.clear(unit.spec.name)

@@ -10,7 +10,7 @@ from ringrift.bus.delivery import Reader
 from ringrift.bus.router import Router
 from ringrift.child import DRAIN_SECONDS_MAX, KILL_SECONDS_MAX
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import Discard, NoRoom, NotLeader, Retry, SupervisionError, printable
+from ringrift.kernel.errors import TRANSIENT, Discard, NotLeader, Retry, SupervisionError, printable
 from ringrift.kernel.health import Health, Status
 from ringrift.kernel.stall_detector import recent
 from ringrift.store.ports import Tx
@@ -19,7 +19,7 @@ from ringrift.supervision.status import LATE_TICKS, RESTING, DaemonFailure, Daem
 
 ERROR_CHARACTERS_MAX = 500
 _HISTORY_MAX = 20
-_NO_FAILURE = (NotLeader, NoRoom, Retry, Discard)  #: Errors that end a run and are no fault of the daemon.
+_NO_FAILURE = (NotLeader, *TRANSIENT, Retry, Discard)  #: Errors that end a run and are no fault of the daemon.
 
 
 class Unit:
@@ -37,6 +37,9 @@ class Unit:
         self.cancelled_at: float | None = None  #: Tick at which a hanging body was cancelled.
         self.ready = asyncio.Event()
         self.disabled = False  #: Whether the settings of the node forbid it to start.
+        self.reserved = False  #: Whether its transactions have places of their own in the store's queue.
+        self.given_up = False  #: Whether it was given up and has made no progress since.
+        self.on_recovery: Callable[[], None] = lambda: None  #: Called at its first progress after it was given up.
         self.should_run = False  #: False for one that an operator stopped: a restart that is under way leaves it alone.
         self.is_stopping = False  #: Whether it was told to stop: errors of its body start nothing from then on.
         self.state, self.since = RESTING, clock.now()
@@ -44,7 +47,7 @@ class Unit:
         self.progress: float | None = None
         self.failures: tuple[float, ...] = ()
         self.error = self.waits = self.stall = ""
-        self.stalled_at = 0.0
+        self.stalled_at = self.waits_since = 0.0
         self.reported: Health | None = None
         self.checked: Health | None = None
         self.history: deque[DaemonFailure] = deque(maxlen=_HISTORY_MAX)
@@ -78,13 +81,18 @@ class Unit:
 
     def record_start(self) -> None:
         """It starts, for the first time or again."""
-        self.enter("running")
+        self.enter("waiting" if self.waits else "running")
         self.started_at, self.starts, self.cancelled_at = self._clock.tick(), self.starts + 1, None
 
     def mark_progress(self) -> None:
         """It has made progress."""
         self.progress, self.waits = self._clock.tick(), ""
         self.ready.set()
+        if self.state == "waiting":
+            self.enter("running")
+        if self.given_up:
+            self.given_up = False
+            self.on_recovery()
 
     def clear(self) -> None:
         """Forget failures and health; counts stay."""
@@ -103,15 +111,16 @@ class Unit:
 
     def give_up(self, error: str) -> None:
         """It does not start again because of *error*, until it is cleared."""
-        self.error, self.waits = error, ""
+        self.error, self.waits, self.given_up = error, "", True
         self.enter("failed")
 
-    def wait(self, reason: str) -> float:
-        """It cannot go on for a *reason* that is not its own; seconds until it may try again."""
-        self.waits = printable(reason, ERROR_CHARACTERS_MAX)
+    def wait(self, error: Exception) -> None:
+        """It cannot go on because of *error*, which is not its own and is waited for."""
+        if not self.waits:
+            self.waits_since = max(self.started_at, self.progress or 0.0)
+        self.waits = printable(str(error), ERROR_CHARACTERS_MAX)
         self.wait_count += 1
         self.enter("waiting")
-        return self.spec.restart.seconds_max
 
     def is_running(self) -> bool:
         """Whether it has a task that has not ended."""
@@ -156,7 +165,7 @@ class Unit:
     def vitals(self, awake: float) -> Vitals:
         """The facts about it now; before the tick *awake* no daemon could make progress."""
         tick = self._clock.tick()
-        same = "state progress error waits disabled"
+        same = "state progress error waits waits_since disabled"
         facts: dict[str, Any] = {name: getattr(self, name) for name in same.split()}
         facts |= {"started": max(self.started_at, awake), "left": self.state == "stopped" and self.is_running()}
         failures = len(self.recent_failures(tick))

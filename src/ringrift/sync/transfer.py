@@ -1,6 +1,7 @@
 """Brings a verified copy of a blob to a node, from any node that has one."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 
 from ringrift.blobs.ports import Blobs
 from ringrift.bus.envelopes import EnvelopeFactory
@@ -38,7 +39,7 @@ class Transfer:
             await self._add(blob, target)
             return 0
         async with self._store.read() as view:
-            holders = await ledger.holders(view, blob)
+            holders, removal = await ledger.holders(view, blob), await ledger.removal(view, blob)
         tried, away = [], False
         for node in dict.fromkeys([source, *holders] if source else holders):
             if node == target:
@@ -55,22 +56,32 @@ class Transfer:
             else:
                 await self._add(blob, target)
                 return size
-        raise NoRoute(blob, tried, gone=not away)
+        raise NoRoute(blob, tried, gone=not away, removal=removal)
+
+    async def find_away(self, nodes: Collection[str]) -> set[str]:
+        """Those of *nodes* that do not answer, or whose disk is not there."""
+        ids = sorted(nodes)
+        answers = await asyncio.gather(*(self._ask(node, []) for node in ids))
+        return {node for node, answer in zip(ids, answers, strict=True) if answer is None}
+
+    async def _ask(self, node: str, blobs: Sequence[str]) -> frozenset[str] | None:
+        """Those of *blobs* that *node* has, by its own answer; None if it does not answer."""
+        try:
+            return await (await self._at(node)).have(blobs)
+        except NodeAway:
+            return None
 
     async def find_holders(self, blob: str, nodes: Sequence[str]) -> list[str]:
         """Those of *nodes* and of its holders that have *blob* now, by their own answer; the ledger is corrected."""
         async with self._store.read() as view:
             listed = await ledger.holders(view, blob)
-        holders, others = list[str](), list[str]()
-        for node in dict.fromkeys([*nodes, *listed]):
-            try:
-                has_it = bool(await (await self._at(node)).have([blob]))
-            except NodeAway:
-                continue
-            (holders if has_it else others).append(node)
-        async with self._store.begin() as tx:
-            await tx.put([ledger.holding(blob, node) for node in holders if node not in listed])
-            await ledger.forget(tx, blob, [node for node in others if node in listed])
+        answers = {node: await self._ask(node, [blob]) for node in dict.fromkeys([*nodes, *listed])}
+        holders = [node for node, answer in answers.items() if answer]
+        others = [node for node, answer in answers.items() if answer is not None and not answer]
+        if set(holders) != set(listed):
+            async with self._store.begin() as tx:
+                await tx.put([ledger.holding(blob, node) for node in holders if node not in listed])
+                await ledger.forget(tx, blob, [node for node in others if node in listed])
         return holders
 
     async def _add(self, blob: str, node: str) -> None:

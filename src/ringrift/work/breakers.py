@@ -4,17 +4,18 @@ There is one for each node, each stage and each workload, and the core opens and
 end jobs.  One bad node never decides for others: the breaker of a stage or a workload opens only on failures of two
 nodes, or of the only node that does such jobs.  Nor does one bad job: its tries count once, unless its worker did not
 even start.  A job that was given back, lost its lease or has a bad input says nothing.  Jobs that a node does itself,
-without a worker, count for their stage alone.
+without a worker, count for their stage alone.  A failure that no job can cause opens the breaker of its node at once,
+first for a second, and twice as long each time until a job succeeds.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events.health import BreakerChanged
-from ringrift.jobs import JOBS, NODE_KINDS
+from ringrift.jobs import JOBS, NODE_KINDS, STAGES
 from ringrift.kernel import breaker as rules
 from ringrift.kernel.breaker import Breaker, BreakerLimits, BreakerState
-from ringrift.kernel.settings import BreakerSettings
+from ringrift.kernel.settings import BreakerSettings, WorkSettings
 from ringrift.kernel.stall_detector import Observation
 from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
@@ -25,11 +26,14 @@ from ringrift.work.limits import KINDS
 _NODES_MAX = 16  # nodes of failures in a row that are remembered: two are enough to decide
 _JOBS_MAX = 64  # jobs of failures in a row that are remembered
 _CLOSED_MAX = 1000  # breakers that opened once, are closed and are remembered all the same; the oldest go first
-_STAGES = {job.kind(): job.stage for job in JOBS}
 _IN_WORKLOAD = frozenset(job.kind() for job in JOBS if job.runs_in == "workload")
 NODE, STAGE, WORKLOAD = "node", "stage", "workload"
 _OBSERVED = "breaker:"
 _SPAWN = "spawn"
+# Causes of failures that are the node's and not the job's → what that node cannot do.
+NODE_CAUSES = {_SPAWN: "cannot start workers", "no_room": "has no room", "folder_away": "cannot reach its files"}
+_PAUSE_SECONDS_MIN = 1.0  # how long a node rests after the first such failure
+_DOUBLINGS_MAX = 32
 
 
 class StoredBreaker(Breaker):
@@ -41,6 +45,9 @@ class StoredBreaker(Breaker):
     trials: tuple[str, ...] = ()  # the jobs that were let through since it is half open
     seconds: float = 0.0  # how long it stays open, on the clock of its observer
     since: float = 0.0  # when its state changed, for people
+    failing_since: float = 0.0  # when the failures in a row began, for people
+    cause: str = ""  # what kind of end the last failure was
+    pauses: int = 0  # how often it has opened since the last success
 
     def is_open(self) -> bool:
         """Whether it keeps jobs from starting, all or all but one."""
@@ -51,14 +58,22 @@ class StoredBreaker(Breaker):
         is_allowed = rules.would_allow(self, BreakerLimits())
         word = "is tried with one job" if self.state is BreakerState.HALF_OPEN else f"is {self.state.value}"
         rule = f"the breaker of {self.subject} {word}" + (f": {self.error}" if self.error else "")
-        return Verdict(gate=gate, allowed=is_allowed, rule=rule, value=1, limit=1, since=self.since)
+        rule, since = self.node_fault() or rule, self.failing_since or self.since
+        return Verdict(gate=gate, allowed=is_allowed, rule=rule, value=1, limit=1, since=since)
+
+    def node_fault(self) -> str:
+        """What its node cannot do and why, where no job is to blame; otherwise empty."""
+        kind, _, name = self.subject.partition(":")
+        if kind != NODE or self.cause not in NODE_CAUSES:
+            return ""
+        return f"node {name} {NODE_CAUSES[self.cause]}: {' '.join(self.error.split())}"
 
 
 BREAKERS = Records("breaker", StoredBreaker, id="subject", limit=20_000)  # any other subject is closed
 _Breakers = Mapping[str, StoredBreaker]  # by subject
 
 
-class JobEnd(Value):
+class JobEnd(Value, kw_only=False):
     """The end of a job as a breaker counts it."""
 
     job: str
@@ -70,12 +85,9 @@ class JobEnd(Value):
 
 def _subjects_of(kind: str, node: str, workload: str) -> tuple[str, ...]:
     """The subjects that a job of *kind* on *node* belongs to."""
-    subjects = [f"{STAGE}:{_STAGES[kind]}"] if kind in _STAGES else []
-    if kind not in NODE_KINDS:
-        subjects.append(f"{NODE}:{node}")
-    if kind in _IN_WORKLOAD:
-        subjects.append(f"{WORKLOAD}:{workload}")
-    return tuple(subjects)
+    node, workload = "" if kind in NODE_KINDS else node, workload if kind in _IN_WORKLOAD else ""
+    names = {STAGE: STAGES.get(kind), NODE: node, WORKLOAD: workload}
+    return tuple(f"{scope}:{name}" for scope, name in names.items() if name)
 
 
 def _settle(breaker: StoredBreaker, end: JobEnd, settings: BreakerSettings, is_alone: bool) -> StoredBreaker:
@@ -83,7 +95,7 @@ def _settle(breaker: StoredBreaker, end: JobEnd, settings: BreakerSettings, is_a
     kind = breaker.subject.partition(":")[0]
     # A worker that reports an error is a sound worker.
     if end.error is None or (kind == WORKLOAD and end.cause not in (_SPAWN, "child_died")):
-        return changed(rules.succeeded(breaker), nodes=(), jobs=(), trials=())
+        return changed(rules.succeeded(breaker), nodes=(), jobs=(), trials=(), cause="", pauses=0)
     if breaker.state is BreakerState.HALF_OPEN and end.job not in breaker.trials:
         return breaker  # it began before the breaker opened
     nodes = tuple(dict.fromkeys((*breaker.nodes, end.node)))[:_NODES_MAX]
@@ -91,9 +103,14 @@ def _settle(breaker: StoredBreaker, end: JobEnd, settings: BreakerSettings, is_a
         return changed(breaker, nodes=nodes, error=end.error)  # one more try of a job that may be broken itself
     may_open = kind == NODE or is_alone or len(nodes) > 1
     failures_max, seconds = getattr(settings, f"{kind}_failures_max"), settings.reset_seconds
+    if kind == NODE and end.cause in NODE_CAUSES:
+        failures_max, seconds = 1, min(_PAUSE_SECONDS_MIN * 2.0 ** min(breaker.pauses, _DOUBLINGS_MAX), seconds)
+    jobs, pauses = (*breaker.jobs, end.job)[-_JOBS_MAX:], breaker.pauses
     limits = BreakerLimits(failures_max=failures_max, reset_seconds=seconds)
-    breaker = changed(breaker, nodes=nodes, jobs=(*breaker.jobs, end.job)[-_JOBS_MAX:], trials=(), seconds=seconds)
-    return rules.failed(breaker, limits, end.error, may_open=may_open)
+    after = rules.failed(breaker, limits, end.error, may_open=may_open)
+    if after.opened > breaker.opened:
+        after = changed(after, seconds=seconds, pauses=pauses + 1)
+    return changed(after, nodes=nodes, jobs=jobs, trials=(), cause=end.cause)
 
 
 def admit(
@@ -101,12 +118,10 @@ def admit(
 ) -> tuple[dict[str, Verdict], tuple[tuple[tuple[str, ...], int], ...]]:
     """Refusals among *kinds* on *node*, by kind, and for each half-open breaker its kinds, of which one may begin."""
     subjects = {kind: _subjects_of(kind, node, workload) for kind in kinds}
-    refusals: dict[str, Verdict] = {}
-    for kind, names in subjects.items():
-        verdicts = [breakers[name].verdict("claim") for name in names if name in breakers]
-        refused = next((verdict for verdict in verdicts if not verdict.allowed), None)
-        if refused is not None:
-            refusals[kind] = refused
+    verdicts = {name: breaker.verdict("claim") for name, breaker in breakers.items()}
+    refusing = {name: verdict for name, verdict in verdicts.items() if not verdict.allowed}
+    first = {kind: next((name for name in names if name in refusing), "") for kind, names in subjects.items()}
+    refusals = {kind: refusing[name] for kind, name in first.items() if name}
     half_open = [name for name, breaker in breakers.items() if breaker.state is BreakerState.HALF_OPEN]
     groups = [tuple(kind for kind in subjects if kind not in refusals and name in subjects[kind]) for name in half_open]
     return refusals, tuple((group, 1) for group in groups if group)
@@ -121,33 +136,27 @@ async def load_breakers(view: Reads, kinds: Iterable[str], node: str, workload: 
 async def begin_trials(tx: Tx, breakers: _Breakers, leases: Iterable[Lease], workload: str) -> None:
     """Record which of *leases* were let through half-open breakers: no other job is until they have ended."""
     for lease in leases:
-        rows = [breakers[name] for name in _subjects_of(lease.kind, lease.holder, workload) if name in breakers]
-        rows = [row for row in rows if row.state is BreakerState.HALF_OPEN]
-        if rows:
-            await BREAKERS.put(tx, [changed(row, tries=row.tries + 1, trials=(*row.trials, lease.job)) for row in rows])
+        names = [name for name in _subjects_of(lease.kind, lease.holder, workload) if name in breakers]
+        rows = [breakers[name] for name in names if breakers[name].state is BreakerState.HALF_OPEN]
+        await BREAKERS.put(tx, [changed(row, tries=row.tries + 1, trials=(*row.trials, lease.job)) for row in rows])
 
 
 async def record_ends(
-    tx: Tx, envelopes: EnvelopeFactory, ends: Sequence[JobEnd], *, workload: str, settings: BreakerSettings, now: float
+    tx: Tx, envelopes: EnvelopeFactory, ends: Sequence[JobEnd], settings: WorkSettings, now: float
 ) -> None:
     """Count *ends* and publish every breaker that opened or closed; if nothing changes, nothing is written."""
     breakers: dict[str, StoredBreaker] = {}
     for end in ends:
-        breakers |= await load_breakers(tx, [end.kind], end.node, workload)
-    before, peers = dict(breakers), await _NODES.all(tx) if any(end.error is not None for end in ends) else []
+        breakers |= await load_breakers(tx, [end.kind], end.node, settings.workload)
+    before, peers = dict(breakers), await NODES.all(tx) if any(end.error is not None for end in ends) else []
     for end in ends:
-        for subject in _subjects_of(end.kind, end.node, workload):
+        for subject in _subjects_of(end.kind, end.node, settings.workload):
             row = breakers.get(subject)
             if row is None and end.error is None:
                 continue
             is_alone = not any(peer.does(end.kind) for peer in peers if peer.id != end.node)
-            breakers[subject] = _settle(row or StoredBreaker(subject=subject), end, settings, is_alone)
+            breakers[subject] = _settle(row or StoredBreaker(subject=subject), end, settings.breakers, is_alone)
     await _write(tx, envelopes, before, breakers.values(), now)
-
-
-async def forget_node(tx: Tx, node: str) -> None:
-    """Forget the breaker of *node*, which leaves: it begins anew when it returns."""
-    await BREAKERS.delete(tx, [f"{NODE}:{node}"])
 
 
 def observations(breakers: Iterable[StoredBreaker]) -> list[Observation]:
@@ -191,25 +200,23 @@ async def write_rested(
 async def _write(
     tx: Tx, envelopes: EnvelopeFactory, before: _Breakers, rows: Iterable[StoredBreaker], now: float
 ) -> None:
-    events, changes, idle = [], [], []
+    events, changes = [], []
     for row in rows:
         old = before.get(row.subject, StoredBreaker(subject=row.subject))
         if row == old:
             continue
+        if row.failures and not old.failures:
+            row = changed(row, failing_since=now)
         if row.state is not old.state:
             row = changed(row, since=now)
             words = {"state": row.state.value, "before": old.state.value, "error": row.error}
             failures = old.failures if row.state is BreakerState.CLOSED else row.failures
             event = BreakerChanged(subject=row.subject, failures=failures, **words)
             events.append(envelopes.make(event, source="breakers"))
-        if row.failures or row.opened:
-            changes.append(row)
-        else:
-            idle.append(row.subject)
-    if changes or idle:
-        await BREAKERS.put(tx, changes)
-        await BREAKERS.delete(tx, idle)
-        await tx.append(events)
+        changes.append(row)
+    await BREAKERS.put(tx, [row for row in changes if row.failures or row.opened])
+    await BREAKERS.delete(tx, [row.subject for row in changes if not (row.failures or row.opened)])
+    await tx.append(events)
 
 
 class _Peer(Value):
@@ -224,4 +231,4 @@ class _Peer(Value):
         return not self.gone and kind in KINDS.get(self.profile, ())
 
 
-_NODES = Records("node", _Peer, id="id")
+NODES = Records("node", _Peer, id="id")

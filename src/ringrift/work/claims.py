@@ -7,7 +7,7 @@ reads those in its own transaction, so that no brake that is set before it is ov
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ringrift.jobs import GAME_KINDS, JOBS, Train
+from ringrift.jobs import GAME_KINDS, STAGES, Train
 from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
@@ -17,7 +17,6 @@ from ringrift.work.limits import QUARANTINES, VERDICTS
 from ringrift.work.run_states import RunStates, load_run_states
 from ringrift.work.tasks import LIMITED_KINDS, TASK_KINDS, TRAINING_SLOT, StoredLimits, count, kinds_like, load_limits
 
-_STAGES = {job.kind(): job.stage for job in JOBS}
 _VARIANT = "variant:"
 _TYPES = {kind: type for type, kinds in LIMITED_KINDS.items() for kind in kinds}  # whose limit a kind of job shares
 _NODE = "claims"  # the index by which the refusals of a node are found
@@ -34,6 +33,7 @@ class _Brakes(Value):
     running: Sequence[JobCounter] = ()  # counters of claimed jobs and tasks: at least those of :func:`_counted_kinds`
     closed: Mapping[str, Verdict] = {}  # kind → the refusal of a breaker
     places: tuple[_Place, ...] = ()  # kinds → how many jobs of these kinds breakers let through
+    spent: Sequence[str] = ()  # jobs at which the node has used up its tries: others shall try them
 
 
 class _ClaimPlan(Value):
@@ -66,7 +66,7 @@ def _plan_claim(brakes: _Brakes, node: str, kinds: Collection[str], now: float) 
     by_kind: dict[str, Verdict] = {}
     for kind in sorted(kinds):
         gate = f"claim.{kind}"
-        state = brakes.run_states.verdict(gate, node=node, stage=_STAGES.get(kind, ""), now=now)
+        state = brakes.run_states.verdict(gate, node=node, stage=STAGES.get(kind, ""), now=now)
         if not state.allowed:
             by_kind[kind] = state
         elif brakes.quarantine is not None and kind in GAME_KINDS:
@@ -85,8 +85,8 @@ def _plan_claim(brakes: _Brakes, node: str, kinds: Collection[str], now: float) 
     for kind, variant in by_variant:
         without.setdefault(kind, []).append(variant)
     alone = (Train.kind(),) if Train.kind() in allowed else ()
-    terms = ClaimTerms(without=without, places=tuple(places), one_per_variant=alone)
-    plain = not (without or places or alone)
+    terms = ClaimTerms(without=without, places=tuple(places), one_per_variant=alone, without_jobs=brakes.spent)
+    plain = not (without or places or alone or brakes.spent)
     return _ClaimPlan(kinds=allowed, terms=None if plain else terms, by_kind=by_kind, by_variant=by_variant)
 
 
@@ -121,9 +121,8 @@ def _refused_variants(brakes: _Brakes, kinds: Sequence[str], now: float) -> dict
     if Train.kind() in kinds:
         variants = {c.variant for c in brakes.running if c.kind in TRAINING_SLOT and c.count > 0 and c.variant}
         for variant in sorted(variants):
-            gate, rule = f"claim.{Train.kind()}", slot_rule(variant)
-            value = count(brakes.running, TRAINING_SLOT, variant=variant)
-            verdict = Verdict(gate=gate, allowed=False, rule=rule, value=value, limit=1, since=now)
+            gate, value = f"claim.{Train.kind()}", count(brakes.running, TRAINING_SLOT, variant=variant)
+            verdict = Verdict(gate=gate, allowed=False, rule=slot_rule(variant), value=value, limit=1, since=now)
             refused[Train.kind(), variant] = verdict
     for state in brakes.run_states.in_force(now):
         if state.scope.startswith(_VARIANT):
@@ -134,31 +133,26 @@ def _refused_variants(brakes: _Brakes, kinds: Sequence[str], now: float) -> dict
 
 
 async def claim(
-    tx: Tx, kinds: Collection[str], limit: int, *, node: str, settings: WorkSettings, had_refusals: bool, now: float
-) -> tuple[Sequence[Lease], bool]:
-    """Lease up to *limit* jobs of *kinds* for *node*; with whether refusals of it are stored now.
-
-    Refusals are written when they change and deleted when the gate opens: else nothing is, and while there were and are
-    none, nothing is looked up.
-    """
+    tx: Tx, kinds: Collection[str], limit: int, spent: Sequence[str], *, node: str, settings: WorkSettings, now: float
+) -> tuple[Sequence[Lease], _ClaimPlan]:
+    """Lease up to *limit* jobs of *kinds* for *node*, none of *spent*; with the plan, which says what is refused."""
     workload, limits = settings.workload, await load_limits(tx)
     circuits = await breakers.load_breakers(tx, kinds, node, workload)
     closed, places = breakers.admit(circuits, kinds, node, workload)
     counted = _counted_kinds(kinds, limits)
     states, reason = await load_run_states(tx), await QUARANTINES.get(tx, node)
     running = await tx.job_counters("claimed", counted) if counted else ()
-    brakes = _Brakes(run_states=states, quarantine=reason, limits=limits, running=running, closed=closed, places=places)
+    brakes = _Brakes(
+        run_states=states, quarantine=reason, limits=limits, running=running, closed=closed, places=places, spent=spent
+    )
     plan = _plan_claim(brakes, node, kinds, now)
-    has_refusals = await _store_refusals(tx, plan, node) if plan.has_refusals() or had_refusals else False
-    if not plan.kinds:
-        return (), has_refusals
-    leases = await tx.claim(plan.kinds, node, settings.lease_seconds, limit, plan.terms)
+    leases = await tx.claim(plan.kinds, node, settings.lease_seconds, limit, plan.terms) if plan.kinds else ()
     if places:
         await breakers.begin_trials(tx, circuits, leases, workload)
-    return leases, has_refusals
+    return leases, plan
 
 
-async def _store_refusals(tx: Tx, plan: _ClaimPlan, node: str) -> bool:
+async def store_refusals(tx: Tx, plan: _ClaimPlan, node: str) -> bool:
     """Store what *plan* refuses of the jobs that are ready, and delete what it refuses no more; whether any is left."""
     stored = await VERDICTS.find(tx, _NODE, node)
     kinds = {*plan.by_kind, *(kind for kind, _ in plan.by_variant)}
@@ -169,17 +163,10 @@ async def _store_refusals(tx: Tx, plan: _ClaimPlan, node: str) -> bool:
         refusals[id] = verdict.with_since_of(stored.get(id))
         if refusals[id] != stored.get(id):
             await VERDICTS.put_at(tx, {id: refusals[id]}, {"variant": variant, _NODE: node})
-    if opened := [id for id in stored if id not in refusals]:
-        await VERDICTS.delete(tx, opened)
+    await VERDICTS.delete(tx, [id for id in stored if id not in refusals])
     return bool(refusals)
 
 
-async def forget_refusals(tx: Tx, nodes: Sequence[str]) -> None:
-    """Delete the refusals of *nodes*, which claim nothing any more."""
-    if nodes and (stored := await VERDICTS.find(tx, _NODE, *nodes)):
-        await VERDICTS.delete(tx, list(stored))
-
-
-async def has_refusals(view: Reads, nodes: Sequence[str]) -> bool:
-    """Whether a refusal of one of *nodes* is stored."""
-    return bool(nodes and await VERDICTS.find(view, _NODE, *nodes))
+async def find_refusals(view: Reads, nodes: Sequence[str]) -> list[str]:
+    """The ids of the stored refusals of *nodes*."""
+    return list(await VERDICTS.find(view, _NODE, *nodes)) if nodes else []

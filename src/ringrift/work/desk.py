@@ -1,5 +1,6 @@
 """The desk: hands out jobs under leases and accepts a result only under the newest lease."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -9,20 +10,23 @@ from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events.base import Envelope, Event
 from ringrift.events.work import Buried, Cancelled, Enqueued
 from ringrift.jobs import Job, JobFilter, Match
-from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import InvalidPayload, UnknownName, printable
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.settings import WorkSettings
+from ringrift.kernel.stall_detector import StallDetector
 from ringrift.kernel.value import Value, changed
 from ringrift.store.ports import Failure, JobRequest, JobRow, Lease, Origin, Put, Reads, Renewal, Store, Tx
 from ringrift.work import claims
-from ringrift.work.breakers import JobEnd, record_ends
+from ringrift.work.breakers import NODE_CAUSES, JobEnd, record_ends
 from ringrift.work.durations import JobRun, lengthen, record_runs
+from ringrift.work.limits import VERDICTS
 from ringrift.work.run_states import RunStates, load_run_states
+from ringrift.work.tries import TRIES, JobTries, able_nodes, retry_pause, save_tries, spent_jobs
 
 ERROR_CHARACTERS_MAX = 2000
 REVOKED_AT_ONCE_MAX = 1000
+_AWAY_PAUSES = 10  # first pauses of a retry that a job waits for a disk that is away, or a store that is busy
 _LIVE = ("ready", "claimed")  # the states of a job that has not ended
 _JOBS_MAX = 100_000
 _IDS_PER_EVENT_MAX = 1000  # ids of new jobs in one event: they must fit into it
@@ -57,12 +61,9 @@ class Fault(Value):
     renewals: int | None = None
     cause: str = "error"  # what kind of end it was: see :class:`ringrift.events.work.Failed`
 
-
-def _retry_pause(fault: Fault, backoff: Backoff) -> float | None:
-    """Seconds until the job is ready again; None if it is given up."""
-    if not fault.started:
-        return 0.0
-    return backoff.delay(fault.lease.attempts) if fault.retry else None
+    def is_telling(self) -> bool:
+        """Whether breakers count it: a job that was given back, or whose input is bad, says nothing about others."""
+        return self.cause in NODE_CAUSES or (self.started and self.retry and self.blob is None)
 
 
 async def enqueue(
@@ -72,17 +73,14 @@ async def enqueue(
 
     Their results belong to the trace *context*; without one each begins its own.  Raises InvalidWork.
     """
-    rows = [_new_job(job, envelopes.ids.next(), now, context) for job in new_jobs]
+    names, rows = ("variant", "key", "priority", "node"), []
+    for job in new_jobs:
+        id, facts = envelopes.ids.next(), {name: getattr(job, name) for name in names}
+        rows.append(JobRequest(id=id, kind=job.kind(), body=jobs.encode(job), time=now, context=context, **facts))
     live_ids = await tx.enqueue(rows)
     fresh = [(row, job) for row, job, id in zip(rows, new_jobs, live_ids, strict=True) if row.id == id]
-    events = [Enqueued(**fields) for fields in _grouped(fresh)]
-    await tx.append([envelopes.make(event, source="desk") for event in events])
+    await tx.append([envelopes.make(Enqueued(**fields), source="desk") for fields in _grouped(fresh)])
     return live_ids
-
-
-def _new_job(job: Job, id: str, now: float, context: str) -> JobRequest:
-    facts = {name: getattr(job, name) for name in ("variant", "key", "priority", "node")}
-    return JobRequest(id=id, kind=job.kind(), body=jobs.encode(job), time=now, context=context, **facts)
 
 
 async def select(view: Reads, job_filter: JobFilter, states: Collection[str] = _LIVE) -> list[JobRow]:
@@ -95,8 +93,9 @@ async def cancel(tx: Tx, job_filter: JobFilter, envelopes: EnvelopeFactory) -> i
     """Cancel the live jobs that *job_filter* selects and publish which; their number.  Holders lose their leases."""
     rows = await select(tx, job_filter)
     count = await tx.cancel([row.id for row in rows])
-    events = [Cancelled(**fields) for fields in _grouped([(row, _decode(row)) for row in rows])]
-    await tx.append([envelopes.make(event, source="desk") for event in events])
+    await TRIES.delete(tx, [row.id for row in rows if row.attempts])
+    groups = _grouped([(row, _decode(row)) for row in rows])
+    await tx.append([envelopes.make(Cancelled(**fields), source="desk") for fields in groups])
     return count
 
 
@@ -116,8 +115,8 @@ class StoreDesk:
 
     def __init__(self, store: Store, clock: Clock, envelopes: EnvelopeFactory, settings: WorkSettings) -> None:
         self._store, self._clock, self._envelopes, self._node = store, clock, envelopes, envelopes.node
-        self._retry, self._settings = settings.retry, settings
-        self._has_refusals = True  # an earlier process of this node may have stored some
+        self._settings, self._has_refusals = settings, True  # an earlier process of this node may have stored some
+        self._memory = StallDetector()  # of jobs left to others: within the longest time of a job each has a free slot
 
     async def enqueue(self, new_jobs: Sequence[Job]) -> Sequence[str]:
         """Enqueue *new_jobs* in a transaction of its own; see :func:`enqueue`."""
@@ -126,17 +125,20 @@ class StoreDesk:
             return await enqueue(tx, new_jobs, self._envelopes, self._clock.now(), context)
 
     async def claim(self, kinds: Collection[str], limit: int) -> Sequence[Lease]:
-        """Lease up to *limit* ready jobs of *kinds*: by priority, oldest first, pinned ones only on their node.
+        """Lease up to *limit* ready jobs of *kinds* that no brake refuses: by priority, oldest first.
 
-        It leases only what every brake allows: see :mod:`ringrift.work.claims`.  A lease lasts longer where such jobs
-        report progress seldom.
+        See :mod:`ringrift.work.claims`.  A lease lasts longer where such jobs report progress seldom.
         """
         async with self._store.begin() as tx:
-            now, had_refusals = self._clock.now(), self._has_refusals
-            leases, has_refusals = await claims.claim(
-                tx, kinds, limit, node=self._node, settings=self._settings, had_refusals=had_refusals, now=now
-            )
-            leases = await lengthen(tx, leases, self._settings.lease_seconds_max)
+            settings, now = self._settings, self._clock.now()
+            observed = await spent_jobs(tx, self._node, settings.deadline_seconds)
+            stalled = self._memory.stalled(observed, self._clock.tick())  # no other node has tried them in that time
+            spent = [job.name for job in observed if job not in stalled]
+            leases, plan = await claims.claim(tx, kinds, limit, spent, node=self._node, settings=settings, now=now)
+            # While there were and are no refusals, nothing is looked up.
+            has_refusals = plan.has_refusals() or self._has_refusals
+            has_refusals = has_refusals and await claims.store_refusals(tx, plan, self._node)
+            leases = await lengthen(tx, leases, settings.lease_seconds_max)
         self._has_refusals = has_refusals
         if leases:
             failpoint("work.after_claim")
@@ -158,6 +160,7 @@ class StoreDesk:
         failpoint("desk.before_finish")
         async with self._store.begin() as tx:
             await tx.finish([done.lease for done in results])
+            await TRIES.delete(tx, [done.lease.job for done in results])
             await tx.put([record for done in results for record in done.outcome.records])
             await tx.link([link for done in results for link in done.outcome.links])
             now, made = self._clock.now(), [(done.lease.job, row) for done in results for row in done.outcome.origins]
@@ -165,7 +168,8 @@ class StoreDesk:
             envelopes = [self._envelope(event, done.context) for done in results for event in done.outcome.events]
             published = await tx.append(envelopes)
             runs = [(done.lease.job, done.run) for done in results if done.run]
-            await self._record_ends(tx, [JobEnd(job=job, kind=run.kind, node=self._node) for job, run in runs])
+            ends = [JobEnd(job, run.kind, self._node) for job, run in runs]
+            await record_ends(tx, self._envelopes, ends, self._settings, now)
             await record_runs(tx, [run for _, run in runs])
         failpoint("desk.after_finish")
         return published
@@ -174,49 +178,53 @@ class StoreDesk:
         with trace.within(trace.from_text(context)):
             return self._envelopes.make(event, source="desk")
 
-    async def fail(self, faults: Sequence[Fault]) -> Sequence[str]:
-        """End leases without a result and return the ids of those that were still held.
-
-        Each job is ready again after a pause, or given up with an event.
-        """
+    async def fail(self, faults: Sequence[Fault]) -> dict[str, bool]:
+        """End leases without a result; by job whether it is tried again, without those that were not held any more."""
         async with self._store.begin() as tx:
             ended = await self._fail(tx, faults)
-            # A job that was given back, or whose input is bad, says nothing about who tried it.
-            counted = [fault for fault in ended if fault.started and fault.retry and fault.blob is None]
-            await self._record_ends(tx, [self._failure_end(fault) for fault in counted])
-            return [fault.lease.job for fault in ended]
+            rows = [(fault, fault.lease) for fault, _ in ended if fault.is_telling()]
+            ends = [JobEnd(lease.job, lease.kind, self._node, fault.error, fault.cause) for fault, lease in rows]
+            await record_ends(tx, self._envelopes, ends, self._settings, self._clock.now())
+            return {fault.lease.job: pause is not None for fault, pause in ended}
 
-    async def _record_ends(self, tx: Tx, ends: Sequence[JobEnd]) -> None:
-        workload, limits, now = self._settings.workload, self._settings.breakers, self._clock.now()
-        await record_ends(tx, self._envelopes, ends, workload=workload, settings=limits, now=now)
-
-    def _failure_end(self, fault: Fault) -> JobEnd:
-        lease = fault.lease
-        return JobEnd(job=lease.job, kind=lease.kind, node=self._node, error=fault.error, cause=fault.cause)
-
-    async def _fail(self, tx: Tx, faults: Sequence[Fault]) -> list[Fault]:
-        """Those of *faults* that ended a lease, with errors that can be stored."""
+    async def _fail(self, tx: Tx, faults: Sequence[Fault]) -> list[tuple[Fault, float | None]]:
+        """Those of *faults* that ended a lease, with errors that can be stored, and the pause of each job."""
         faults = [changed(fault, error=printable(fault.error, ERROR_CHARACTERS_MAX)) for fault in faults]
-        pauses = [_retry_pause(fault, self._retry) for fault in faults]
-        ids = set(await tx.fail([_failure(*row) for row in zip(faults, pauses, strict=True)]))
-        ended = [(fault, pause) for fault, pause in zip(faults, pauses, strict=True) if fault.lease.job in ids]
+        tries = await TRIES.get_many(tx, [fault.lease.job for fault in faults if fault.lease.attempts > 1])
+        pauses = {fault.lease.job: await self._pause(tx, fault, tries) for fault in faults}
+        ids = set(await tx.fail([_failure(fault, pauses[fault.lease.job]) for fault in faults]))
+        ended = [(fault, pauses[fault.lease.job]) for fault in faults if fault.lease.job in ids]
         buried = [fault for fault, pause in ended if pause is None]
+        used = {job: row for job, row in tries.items() if job in ids and pauses[job] is not None}
+        await save_tries(tx, used, self._settings.retry)
+        await TRIES.delete(tx, [fault.lease.job for fault in buried])
         await tx.append([self._envelope(_buried(fault), fault.lease.context) for fault in buried])
-        return [fault for fault, _ in ended]
+        return ended
 
-    def is_final(self, fault: Fault) -> bool:
-        """Whether a job that fails so is given up for good."""
-        return _retry_pause(fault, self._retry) is None
+    async def _pause(self, tx: Tx, fault: Fault, tries: dict[str, JobTries]) -> float | None:
+        """Seconds until the job is ready again, None if it is given up; a used-up try is counted in *tries*."""
+        lease, backoff = fault.lease, self._settings.retry
+        if fault.cause in ("away", "busy"):
+            return min(_AWAY_PAUSES * backoff.first_seconds, backoff.seconds_max)
+        if not (fault.started and fault.retry):
+            return None if fault.started else 0.0
+        failures = Counter(tries[lease.job].failures if lease.job in tries else ()) + Counter((lease.holder,))
+        tries[lease.job] = JobTries(kind=lease.kind, failures=failures)
+        job = _decode(lease)
+        others = set() if job is None or job.node else await able_nodes(tx, lease.kind) - {lease.holder}
+        return retry_pause(failures, lease.holder, others, backoff)
 
     async def revoke(self, tx: Tx, rows: Sequence[JobRow], error: str, *, started: bool = True) -> Sequence[str]:
         """End the leases of *rows*, unless they were renewed since *rows* were read."""
-        faults = [Fault(lease=_lease(row), error=error, renewals=row.renewals, started=started) for row in rows]
-        return [fault.lease.job for fault in await self._fail(tx, faults)]
+        names = ("kind", "variant", "key", "body", "holder", "fence", "renewals", "seconds", "attempts")
+        leases = [Lease(job=row.id, **{name: getattr(row, name) for name in names}) for row in rows]
+        faults = [Fault(lease=lease, error=error, renewals=lease.renewals, started=started) for lease in leases]
+        return [fault.lease.job for fault, _ in await self._fail(tx, faults)]
 
     async def revoke_own(self, error: str, *, started: bool) -> Sequence[str]:
         """End every lease of this node: those of an earlier process at the start, the rest at the end."""
         async with self._store.begin() as tx:
-            await claims.forget_refusals(tx, [self._node])
+            await VERDICTS.delete(tx, await claims.find_refusals(tx, [self._node]))
             rows = await tx.jobs(("claimed",), REVOKED_AT_ONCE_MAX, holder=self._node)
             revoked = await self.revoke(tx, rows, error, started=started)
         self._has_refusals = False
@@ -243,9 +251,3 @@ def _decode(row: JobRow | Lease) -> Job | None:
         return jobs.decode(row.kind, row.body)
     except (InvalidPayload, UnknownName):
         return None
-
-
-def _lease(row: JobRow) -> Lease:
-    assert row.holder is not None
-    names = ("kind", "variant", "key", "body", "holder", "fence", "renewals", "seconds", "attempts")
-    return Lease(job=row.id, **{name: getattr(row, name) for name in names})

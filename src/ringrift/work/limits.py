@@ -8,5 +8,5 @@ from ringrift.store.records import Records
 KINDS: dict[str, frozenset[str]] = {"full": JOB_KINDS, "coordinator": NODE_KINDS, "training_node": JOB_KINDS}
 KINDS |= {"selfplay": GAME_KINDS, "ephemeral": GAME_KINDS, "minimal": frozenset()}
 PLAYS = frozenset(profile for profile, kinds in KINDS.items() if Play.kind() in kinds)
-QUARANTINES = Records("quarantine", Verdict)  # the reason for each quarantined node, by its id
+QUARANTINES = Records("quarantine", Verdict, checked=True)  # the reason for each quarantined node, by its id
 VERDICTS = Records("verdict", Verdict)  # the latest verdict of every gate

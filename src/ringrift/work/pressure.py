@@ -8,6 +8,7 @@ clock, and everything that asks for more work obeys what it stores.
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from ringrift.events.work import PressureChanged
 from ringrift.jobs import JOBS
@@ -15,10 +16,9 @@ from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.store.records import Records
 
-_LEVELS = {"none": 1.0, "low": 0.75, "soft": 0.50, "medium": 0.25}
-_LEVELS |= {"hard": 0.10, "high": 0.05, "critical": 0.01, "stop": 0.0}
-"""Every level in order, with the share of its usual rate that production keeps.  From *hard* on the loop asks for no
-more self-play; the shares are for programs that cannot stop."""
+# Every level in order, with the share of its usual rate that production keeps.  From *hard* on the loop asks for no
+# more self-play; the shares are for programs that cannot stop.
+_LEVELS = {"none": 1, "low": 0.75, "soft": 0.5, "medium": 0.25, "hard": 0.1, "high": 0.05, "critical": 0.01, "stop": 0}
 NONE, LOW, SOFT, HARD, STOP = "none", "low", "soft", "hard", "stop"
 _ORDER = tuple(_LEVELS)
 _PRESSING = _ORDER[1:]
@@ -29,25 +29,17 @@ _TREND_SHARE = 0.1  # a depth further than this from the mean of the older half 
 _SAMPLES_PER_WINDOW, _SAMPLES_MAX = 60, 64
 
 
-class _Bounds(Value):
-    """How deep a queue may be: *soft* slows production, *hard* stops it; *per_hour* is what it is built to drain.
+class _Bounds(NamedTuple):
+    """How deep a queue may be, in items; *per_hour*, which it is built to drain, turns both bounds into seconds."""
 
-    The last turns both into seconds: a queue at its soft bound that drains as it was built to takes so long.
-    """
-
-    soft: int
-    hard: int
+    soft: int  # slows production
+    hard: int  # stops it
     per_hour: int
 
 
-BOUNDS: Mapping[str, _Bounds] = {
-    "training_data": _Bounds(soft=100_000, hard=500_000, per_hour=10_000),
-    "pending_games": _Bounds(soft=1000, hard=5000, per_hour=500),
-    "evaluation": _Bounds(soft=50, hard=200, per_hour=20),
-    "promotion": _Bounds(soft=10, hard=50, per_hour=5),
-    "sync": _Bounds(soft=100, hard=500, per_hour=100),
-    "export": _Bounds(soft=20, hard=100, per_hour=10),
-}
+BOUNDS = {"training_data": _Bounds(100_000, 500_000, 10_000), "pending_games": _Bounds(1000, 5000, 500)}
+BOUNDS |= {"evaluation": _Bounds(50, 200, 20), "promotion": _Bounds(10, 50, 5)}
+BOUNDS |= {"sync": _Bounds(100, 500, 100), "export": _Bounds(20, 100, 10)}
 PLAY_QUEUES = ("training_data", "pending_games", "sync", "export")  # queues that self-play fills
 MATCH_QUEUES = ("evaluation", "promotion")  # queues that matches fill: their own, and the promotions they lead to
 EXPORT_QUEUES = ("export",)
@@ -76,6 +68,7 @@ class QueuePressure(Value):
 
 
 _UNMEASURED = QueuePressure(queue="", depth=0, drain_seconds=None, level=NONE, trend="steady", since=0.0)
+_Last = QueuePressure | None  # the pressure of the measurement before, if there was one
 PRESSURES = Records("queue_pressure", QueuePressure, id="queue")
 
 
@@ -118,11 +111,9 @@ class DrainWindow(Value):
         return changed(self, samples=tuple(samples))
 
     def _may_start(self, before: _Sample, sample: _Sample, last: _Sample) -> bool:
-        """Whether a window up to *last* may start at *sample*: it is old, and items were drained before and after it.
-
-        A start between two drains would count the second without the time that it took.
-        """
+        """Whether a window up to *last* may start at *sample*: it is old, and there were drains before and after it."""
         is_old = last.tick - sample.tick >= self.seconds
+        # A start between two drains would count the second without the time that it took.
         return is_old and before.drained != sample.drained != last.drained
 
     @property
@@ -146,25 +137,16 @@ class DrainWindow(Value):
 def read_jobs(tally: Mapping[tuple[str, str], int]) -> dict[str, QueueReading]:
     """The queues that hold jobs, from the *tally* of jobs by kind and state.  A job that was claimed waits no more."""
 
-    def count(queue: str, *states: str) -> int:
-        return sum(tally.get((job.kind(), state), 0) for job in JOBS if job.queue == queue for state in states)
+    def read(queue: str) -> QueueReading:
+        kinds, states = [job.kind() for job in JOBS if job.queue == queue], ("ready", "claimed", "done", "dead")
+        ready, claimed, done, dead = (sum(tally.get((kind, state), 0) for kind in kinds) for state in states)
+        return QueueReading(depth=ready, drained=done + dead, running=claimed)
 
-    return {
-        queue: QueueReading(
-            depth=count(queue, "ready"), drained=count(queue, "done", "dead"), running=count(queue, "claimed")
-        )
-        for queue in ("evaluation", "promotion", "sync", "export")
-    }
+    return {queue: read(queue) for queue in ("evaluation", "promotion", "sync", "export")}
 
 
 def judge(
-    queue: str,
-    reading: QueueReading,
-    before: QueuePressure | None,
-    *,
-    patience: float,
-    now: float,
-    window: DrainWindow | None = None,
+    queue: str, reading: QueueReading, before: _Last, *, patience: float, now: float, window: DrainWindow | None = None
 ) -> QueuePressure:
     """The pressure of *queue* after *reading*, by the rate of *window*; without one, by the rate *before*.
 
@@ -174,7 +156,7 @@ def judge(
     source = before if window is None else window
     rate, trend = (None, "steady") if source is None else (source.rate, source.trend)
     due = reading.depth - reading.idle
-    value, bounds = (due, _count_bounds(queue)) if rate is None else (due / rate, _second_bounds(queue, patience))
+    value, bounds = due if rate is None else due / rate, _bounds(queue, None if rate is None else patience)
     old = NONE if before is None else before.level
     level = _level(value, bounds)
     if _rank(level) < _rank(old):
@@ -184,16 +166,12 @@ def judge(
     return changed(after, since=since, limit=bounds[STOP], rate=rate)
 
 
-def _count_bounds(queue: str) -> dict[str, float]:
-    """The number of items at which each level begins."""
-    bounds = BOUNDS[queue]
-    return {level: soft * bounds.soft + hard * bounds.hard for level, (soft, hard) in _COUNT_SHARES.items()}
-
-
-def _second_bounds(queue: str, patience: float) -> dict[str, float]:
-    """The seconds of drain at which each level begins: from the soft bound to the hard one in equal steps."""
-    bounds = BOUNDS[queue]
-    first, last = (3600.0 * patience * items / bounds.per_hour for items in (bounds.soft, bounds.hard))
+def _bounds(queue: str, patience: float | None) -> dict[str, float]:
+    """Where each level begins: by items, or with *patience* by seconds of drain, from soft to hard in equal steps."""
+    soft, hard, per_hour = BOUNDS[queue]
+    if patience is None:
+        return {level: of_soft * soft + of_hard * hard for level, (of_soft, of_hard) in _COUNT_SHARES.items()}
+    first, last = (3600.0 * patience * items / per_hour for items in (soft, hard))
     steps = len(_PRESSING) - 1
     return {level: first + (last - first) * step / steps for step, level in enumerate(_PRESSING)}
 
@@ -211,7 +189,7 @@ def hardest(pressures: Iterable[QueuePressure]) -> QueuePressure:
     return max(pressures, key=lambda pressure: _rank(pressure.level), default=_UNMEASURED)
 
 
-def change(before: QueuePressure | None, after: QueuePressure) -> PressureChanged | None:
+def change(before: _Last, after: QueuePressure) -> PressureChanged | None:
     """The event of a level that has changed, if it has."""
     old = NONE if before is None else before.level
     if after.level == old:
@@ -223,10 +201,7 @@ def change(before: QueuePressure | None, after: QueuePressure) -> PressureChange
 
 
 def require_room(gate: str, pressure: QueuePressure, level: str, now: float) -> Verdict:
-    """Whether *gate* may ask for more work of a queue: not while it presses as hard as *level* or harder.
-
-    The verdict names the queue, its level, its depth in seconds or items, and where it stops.
-    """
+    """Whether *gate* may ask for more work of a queue: not while it presses as hard as *level* or harder."""
     seconds = pressure.drain_seconds
     value, unit = (pressure.depth, "items that wait") if seconds is None else (seconds, "seconds until it is drained")
     place = f"the queue {pressure.queue} is at {pressure.level}, {unit}"

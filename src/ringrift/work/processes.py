@@ -45,10 +45,8 @@ def _probe_by_signal(pid: int) -> str | None:
     """A mark that only says that the process lives, where its start cannot be read."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        pass
+    except OSError as error:
+        return "alive" if isinstance(error, PermissionError) else None
     return "alive"
 
 

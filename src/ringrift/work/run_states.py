@@ -10,13 +10,13 @@ A scope is the cluster, a node, a variant or a stage of the loop.  Work starts o
 All scopes that do not run are one record, so that a claim reads one row.
 """
 
-import msgspec
+from typing import Any
 
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events.work import RunStateChanged
 from ringrift.jobs import LOOP_STAGES
-from ringrift.kernel.errors import InvalidId, InvalidPayload, LimitReached, UnknownName, printable
-from ringrift.kernel.value import Value
+from ringrift.kernel.errors import InvalidId, InvalidPayload, LimitReached, UnknownName, printable, require_name
+from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.store.ports import Reads, Tx
 from ringrift.store.records import Records
@@ -69,10 +69,7 @@ class RunStates(Value):
     by_scope: dict[str, RunState] = {}
 
     def find(self, *, node: str = "", variant: str = "", stage: str = "", now: float) -> RunState | None:
-        """The strongest state in force for work with these properties; None if it may run.
-
-        An empty property belongs to no scope of its kind.
-        """
+        """The strongest state in force for work with these properties, any of which may be empty; None: it may run."""
         names = zip(_SCOPES, (node, variant, stage), strict=True)
         scopes = (CLUSTER, *(f"{kind}:{name}" for kind, name in names if name))
         states = [state for scope in scopes if (state := self.by_scope.get(scope)) and state.is_in_force(now)]
@@ -100,31 +97,21 @@ async def load_run_states(view: Reads) -> RunStates:
     return await _RECORDS.get(view, _ID) or RunStates()
 
 
-async def set_run_state(
-    tx: Tx,
-    envelopes: EnvelopeFactory,
-    *,
-    scope: str,
-    state: str,
-    reason: str = "",
-    by: str = "",
-    until: float | None = None,
-    now: float,
-) -> RunState:
-    """Put *scope* into *state* and publish the change; if nothing changes, nothing is published.
+async def set_run_state(tx: Tx, envelopes: EnvelopeFactory, *, now: float, **fields: Any) -> RunState:
+    """Put a scope into a state, with the *fields* of :class:`RunState`, and publish it; if nothing changes, nothing is.
 
     Raises UnknownName, InvalidId, InvalidPayload or LimitReached, and then nothing has changed.
     """
-    _check_scope(scope)
-    if state not in _STATES:
-        raise UnknownName("run state", state, _STATES)
-    if until is not None and not now < until < float("inf"):
-        raise InvalidPayload("until", f"{until:g} does not lie after {now:g}: the state would end before it begins")
-    reason, by = printable(reason, _TEXT_CHARACTERS_MAX), printable(by, _TEXT_CHARACTERS_MAX)
+    new = RunState(since=now, **fields)
+    _check_scope(new.scope)
+    require_name("run state", new.state, _STATES)
+    if new.until is not None and not now < new.until < float("inf"):
+        raise InvalidPayload("until", f"{new.until:g} does not lie after {now:g}: the state would end before it begins")
+    reason, by = (printable(text, _TEXT_CHARACTERS_MAX) for text in (new.reason, new.by))
+    new = changed(new, reason=reason, by=by, until=None if new.state == RUNNING else new.until)
     states = await load_run_states(tx)
-    before = states.by_scope.get(scope, RunState(scope=scope))
-    new = RunState(scope=scope, state=state, reason=reason, by=by, since=now, until=None if state == RUNNING else until)
-    if before.state == RUNNING == state or new == msgspec.structs.replace(before, since=now):
+    before = states.by_scope.get(new.scope, RunState(scope=new.scope))
+    if before.state == RUNNING == new.state or new == changed(before, since=now):
         return before
     await _replace(tx, envelopes, states, [new])
     return new

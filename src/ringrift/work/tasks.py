@@ -5,6 +5,7 @@ stored, claims of those jobs count the tasks.  A task frees its place at its end
 or where the process cannot be looked at, its beats have stopped.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -88,6 +89,7 @@ ALL = "all"  # the id of the only record of its kind
 _LIMITS = Records("task_limits", StoredLimits)
 TASK_TOTALS = Records("task_totals", TaskTotals)
 _DECODER = msgspec.json.Decoder(Task)
+_HasDied = Callable[[Process, str], bool]
 
 
 def kinds_like(type: str) -> frozenset[str]:
@@ -134,9 +136,8 @@ async def end_tasks(tx: Tx, envelopes: EnvelopeFactory, tasks: Sequence[Task], n
     ended = [task for task in final if changes[task.fence].job in ids]
     if ended:
         totals = await TASK_TOTALS.get(tx, ALL) or TaskTotals()
-        ends, events = dict(totals.ends), []
+        ends, events = Counter(totals.ends) + Counter(task.state for task in ended), []
         for task in ended:
-            ends[task.state] = ends.get(task.state, 0) + 1
             facts = {name: getattr(task, name) for name in ("node", "state", "reason", "variant", "metadata")}
             events.append(TaskChanged(task=task.id, kind=task.type, seconds=max(now - task.since, 0.0), **facts))
         await TASK_TOTALS.put_at(tx, {ALL: changed(totals, ends=ends)})
@@ -157,11 +158,7 @@ def observe(tasks: Iterable[Task], host: str, seconds: float) -> list[Observatio
 
 
 def find_orphans(
-    tasks: Iterable[Task],
-    here: HostTick,
-    seconds: float,
-    stalled: Iterable[Observation],
-    has_died: Callable[[Process, str], bool] = is_gone,
+    tasks: Iterable[Task], here: HostTick, seconds: float, stalled: Iterable[Observation], has_died: _HasDied = is_gone
 ) -> list[Task]:
     """Those of *tasks* that are dead at *here*, as they end.
 

@@ -1,6 +1,5 @@
 """The worker process: runs jobs from its stdin, one at a time, until that ends."""
 
-import argparse
 import os
 import resource
 import signal
@@ -8,44 +7,21 @@ import sys
 import threading
 from dataclasses import replace
 from queue import SimpleQueue
-from typing import BinaryIO
 
 import msgspec
 
 from ringrift.blobs.folder import Folder
 from ringrift.jobs import Rate
-from ringrift.kernel.errors import NoRoom, RingriftError
+from ringrift.kernel.errors import NodeAway, NoRoom, NoRoute, RingriftError
 from ringrift.work.launch.process import FromChild, ToChild
 from ringrift.workers import rate
-from ringrift.workers.context import WorkerContext
-from ringrift.workers.job_trace import traced_job
+from ringrift.workers.context import WorkerContext, finite, traced_job
 from ringrift.workload.api import JobSpec, Refused, Workload
 from ringrift.workload.registry import Registry
 
 
-class _NodePipe:
-    """The pipe to the node.  The workload's own prints go to stderr and cannot get in between."""
-
-    def __init__(self) -> None:
-        self._out: BinaryIO = os.fdopen(os.dup(1), "wb", buffering=0)
-        os.dup2(2, 1)
-        self._lock = threading.Lock()
-
-    def send(self, message: FromChild) -> None:
-        """Send one line; without a node at the other end this process ends."""
-        try:
-            with self._lock:
-                self._out.write(msgspec.json.encode(message) + b"\n")
-        except BrokenPipeError:
-            _kill_own_group()
-
-
-def _kill_own_group() -> None:
-    os.killpg(0, signal.SIGKILL)
-
-
 def _receive(jobs: "SimpleQueue[ToChild | None]", stopping: threading.Event) -> None:
-    """Queue the jobs that the node sends.  The end of its input ends this process: a killed node leaves no orphan."""
+    """Queue the jobs that the node sends."""
     decode = msgspec.json.Decoder(ToChild).decode
     for line in sys.stdin.buffer:
         message = decode(line)
@@ -54,39 +30,36 @@ def _receive(jobs: "SimpleQueue[ToChild | None]", stopping: threading.Event) -> 
         else:
             stopping.clear()
             jobs.put(message)
-    _kill_own_group()
-
-
-def _run_job(workload: Workload, message: ToChild, context: WorkerContext) -> FromChild:
-    assert message.run is not None
-    with traced_job(message) as buffer:
-        answer = _answer(workload, message.run, context)
-    answer.spans, answer.spans_dropped = tuple(buffer.spans), buffer.dropped
-    return answer
 
 
 def _answer(workload: Workload, spec: JobSpec, context: WorkerContext) -> FromChild:
     try:
         run = rate.run if spec.stage == Rate.kind() else workload.run
-        result = replace(run(spec, context), version=workload.version)
+        result = run(spec, context)
+        result = replace(result, version=workload.version, metrics=finite(result.metrics))
     except Refused as refused:
         return FromChild(error=refused.reason, retry=False, blob=refused.blob)
     except NoRoom as full:
         return FromChild(error=str(full), full=full.where)
     except Exception as error:  # noqa: BLE001 - a workload may raise anything; the node decides what follows
-        blob = getattr(error, "blob", None) if isinstance(error, RingriftError) else None
+        if (away := error if isinstance(error, NodeAway) else context.find_away()) is not None:
+            return FromChild(error=str(away), away=(away.node, away.reason))
+        # A file that is not here is no bad input: the next try fetches it again from another node.
+        is_culprit = isinstance(error, RingriftError) and not isinstance(error, NoRoute)
+        blob = getattr(error, "blob", None) if is_culprit else None
         return FromChild(error=f"{type(error).__name__}: {error}", blob=blob)
     return FromChild(result=result, memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
 def _main() -> None:
-    parser = argparse.ArgumentParser(prog="ringrift-worker", description=__doc__)
-    parser.add_argument("--workload", required=True)
-    parser.add_argument("--blobs", required=True)
-    parser.add_argument("--executables", default="{}")
-    options = parser.parse_args()
-    pipe, stopping = _NodePipe(), threading.Event()
+    name, blobs, node, programs = sys.argv[1:]
+    out, lock, stopping = os.fdopen(os.dup(1), "wb", buffering=0), threading.Lock(), threading.Event()
+    os.dup2(2, 1)  # the workload's own prints go to stderr and cannot get in between
     jobs: SimpleQueue[ToChild | None] = SimpleQueue()
+
+    def send(message: FromChild) -> None:
+        with lock:
+            out.write(msgspec.json.encode(message) + b"\n")
 
     def leave(*_: object) -> None:
         """Stop the job that runs, then this process."""
@@ -96,16 +69,20 @@ def _main() -> None:
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the node, which asks us to stop
     try:
-        executables = msgspec.json.decode(options.executables, type=dict[str, list[str]])
-        workload = Registry.load(executables).get(options.workload)
+        workload = Registry.load(msgspec.json.decode(programs, type=dict[str, list[str]])).get(name)
     except RingriftError as unknown:
-        pipe.send(FromChild(error=str(unknown), retry=False))
+        send(FromChild(error=str(unknown), retry=False))
         return
     threading.Thread(target=_receive, args=(jobs, stopping), daemon=True).start()
-    pipe.send(FromChild(ready=True))
-    folder = Folder(options.blobs)
+    send(FromChild())  # it is ready
+    folder = Folder(blobs, node)
     while (message := jobs.get()) is not None:
-        pipe.send(_run_job(workload, message, WorkerContext(folder, pipe.send, stopping.is_set, message)))
+        assert message.run is not None
+        send(FromChild(done=0.0))  # from here on a failure is the job's
+        with traced_job(message) as buffer:
+            answer = _answer(workload, message.run, WorkerContext(folder, send, stopping.is_set, message))
+        answer.spans, answer.spans_dropped = tuple(buffer.spans), buffer.dropped
+        send(answer)
     # The receiving thread still waits on stdin; an orderly interpreter shutdown would wait for it and then abort.
     os._exit(0)
 

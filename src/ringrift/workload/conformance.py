@@ -43,8 +43,9 @@ class _Trial:
     games: int
     findings: list[str] = field(default_factory=list)
 
-    def job(self, stage: str, inputs: Mapping[str, Sequence[str]], params: Mapping[str, Scalar]) -> JobSpec:
-        return JobSpec(f"conformance-{stage}", stage, self.spec.name, self.seed, inputs=inputs, params=params)
+    def job(self, stage: str, params: Mapping[str, Scalar] | None = None, **inputs: Artifact) -> JobSpec:
+        blobs = {role: (artifact.blob,) for role, artifact in inputs.items()}
+        return JobSpec(f"conformance-{stage}", stage, self.spec.name, self.seed, inputs=blobs, params=params or {})
 
     def run(self, job: JobSpec, ctx: Scratch | None = None) -> JobResult:
         ctx = ctx or Scratch(self.folder)
@@ -74,30 +75,18 @@ class _Trial:
         except RingriftError as error:
             raise _Broken(f"a {artifact.kind} artifact was never published: {error}") from error
 
-    def generation_0(self) -> JobSpec:
-        return self.job("train", {}, {})
-
-    def play(self, model: Artifact) -> JobSpec:
-        return self.job("play", {"model": (model.blob,)}, {"games": self.games})
-
-    def export(self, *batches: Artifact) -> JobSpec:
-        return self.job("export", {"batches": tuple(batch.blob for batch in batches)}, {})
-
-    def train(self, samples: Artifact, parent: Artifact) -> JobSpec:
-        return self.job("train", {"samples": (samples.blob,), "parent": (parent.blob,)}, {})
-
     def match(self, candidate: Artifact, champion: Artifact, first: int, count: int) -> JobSpec:
-        inputs = {"candidate": (candidate.blob,), "champion": (champion.blob,)}
-        return self.job("match", inputs, {"first": first, "count": count})
+        return self.job("match", {"first": first, "count": count}, candidate=candidate, champion=champion)
 
 
 class _Loop(NamedTuple):
-    """The artifacts of one turn of the loop, with which every check compares."""
+    """The artifacts of one turn of the loop, with which every check compares, and the jobs that made them."""
 
     champion: Artifact
     batch: Artifact
     samples: Artifact
     candidate: Artifact
+    jobs: tuple[JobSpec, JobSpec, JobSpec, JobSpec]
 
 
 def check(workload: Workload, variant: str, folder: Path, seed: int = 0, *, games: int = 8) -> list[str]:
@@ -120,10 +109,11 @@ def check(workload: Workload, variant: str, folder: Path, seed: int = 0, *, game
 
 
 def _run_loop(trial: _Trial) -> _Loop:
-    champion = trial.artifact("model", trial.generation_0())
-    batch = trial.artifact("games", trial.play(champion))
-    samples = trial.artifact("samples", trial.export(batch))
-    return _Loop(champion, batch, samples, trial.artifact("model", trial.train(samples, champion)))
+    champion = trial.artifact("model", generation_0 := trial.job("train"))
+    batch = trial.artifact("games", play := trial.job("play", {"games": trial.games}, model=champion))
+    samples = trial.artifact("samples", export := trial.job("export", batches=batch))
+    candidate = trial.artifact("model", train := trial.job("train", samples=samples, parent=champion))
+    return _Loop(champion, batch, samples, candidate, (generation_0, play, export, train))
 
 
 def _check_counts(trial: _Trial, loop: _Loop) -> Iterator[str]:
@@ -138,8 +128,8 @@ def _check_counts(trial: _Trial, loop: _Loop) -> Iterator[str]:
 
 def _check_repeats(trial: _Trial, loop: _Loop) -> Iterator[str]:
     """The same job twice makes the same blob, whatever the attempt."""
-    jobs = (trial.generation_0(), trial.play(loop.champion), trial.export(loop.batch))
-    for first, job in zip(loop, (*jobs, trial.train(loop.samples, loop.champion)), strict=True):
+    artifacts = (loop.champion, loop.batch, loop.samples, loop.candidate)
+    for first, job in zip(artifacts, loop.jobs, strict=True):
         if trial.artifact(first.kind, replace(job, attempt=2)).blob != first.blob:
             inputs = f"the same {' and '.join(job.inputs)}" if job.inputs else "no inputs"
             yield f"{job.stage}, with {inputs} and the same seed, makes another {first.kind} blob the second time"
@@ -147,12 +137,12 @@ def _check_repeats(trial: _Trial, loop: _Loop) -> Iterator[str]:
 
 def _check_stops(trial: _Trial, loop: _Loop) -> Iterator[str]:
     """A play job that was stopped leaves a whole batch, which export accepts."""
-    whole = Scratch(trial.folder)
-    trial.run(trial.play(loop.champion), whole)
+    whole, play = Scratch(trial.folder), loop.jobs[1]
+    trial.run(play, whole)
     if not whole.beats:
         yield "play sends no heartbeat, so a long job would lose its lease"
     for beats in sorted({1, max(1, len(whole.beats) // 2)}):
-        result = trial.run(trial.play(loop.champion), Scratch(trial.folder).stop_after(beats))
+        result = trial.run(play, Scratch(trial.folder).stop_after(beats))
         if [output.kind for output in result.outputs] != ["games"]:
             yield f"play, stopped after {beats} heartbeats, does not return one games artifact"
             continue
@@ -161,14 +151,13 @@ def _check_stops(trial: _Trial, loop: _Loop) -> Iterator[str]:
             yield f"play, stopped after {beats} heartbeats, has games = {games!r} in its meta"
         elif result.partial != (games < trial.games):
             yield f"play, stopped after {games} of {trial.games} games, has partial = {result.partial}"
-        elif trial.artifact("samples", trial.export(result.outputs[0])).meta.get("games") != games:
+        elif trial.artifact("samples", trial.job("export", batches=result.outputs[0])).meta.get("games") != games:
             yield f"export finds another number than {games} games in a batch that was stopped"
 
 
 def _check_resumes(trial: _Trial, loop: _Loop) -> Iterator[str]:
     """A job that died and was resumed from its checkpoint makes the same blob as without interruption."""
-    jobs = ((loop.batch, trial.play(loop.champion)), (loop.candidate, trial.train(loop.samples, loop.champion)))
-    for whole, job in jobs:
+    for whole, job in ((loop.batch, loop.jobs[1]), (loop.candidate, loop.jobs[3])):
         for checkpoints in range(1, _CHECKPOINTS_MAX + 1):
             dying = Scratch(trial.folder).kill_after(checkpoints)
             try:
@@ -181,14 +170,15 @@ def _check_resumes(trial: _Trial, loop: _Loop) -> Iterator[str]:
 
 def _check_verify(trial: _Trial, loop: _Loop) -> Iterator[str]:
     for model in (loop.champion, loop.candidate):
-        trial.run(trial.job("verify", {"model": (model.blob,)}, {}))
+        trial.run(trial.job("verify", model=model))
     for place, bad in _damaged(trial, loop.candidate):
-        yield from _refusal(trial, trial.job("verify", {"model": (bad.blob,)}, {}), bad, place)
+        yield from _refusal(trial, trial.job("verify", model=bad), bad, place)
 
 
 def _check_export(trial: _Trial, loop: _Loop) -> Iterator[str]:
     for place, bad in _damaged(trial, loop.batch):
-        yield from _refusal(trial, trial.export(loop.batch, bad), bad, place)
+        job = replace(loop.jobs[2], inputs={"batches": (loop.batch.blob, bad.blob)})
+        yield from _refusal(trial, job, bad, place)
 
 
 def _damaged(trial: _Trial, artifact: Artifact) -> Iterator[tuple[int, Artifact]]:

@@ -16,6 +16,7 @@ reason, and may name the bad blob) or anything else (failed), and writes OUT/res
 
 import json
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -42,16 +43,9 @@ _DONE, _REFUSED, _PARTIAL = 0, 65, 75
 _METRICS_MAX = 64
 
 
-class _Variant(Value):
-    name: str
-    players: Annotated[int, msgspec.Meta(ge=1)]
-    actions: Annotated[int, msgspec.Meta(ge=1)]
-    cpu_seconds_per_game: Annotated[float, msgspec.Meta(ge=0)]
-
-
 class _Offer(Value):
     version: Annotated[str, msgspec.Meta(min_length=1)]
-    variants: tuple[_Variant, ...]
+    variants: tuple[VariantSpec, ...]
 
 
 class _Output(Value):
@@ -60,19 +54,10 @@ class _Output(Value):
     meta: dict[str, Scalar] = msgspec.field(default_factory=dict)
 
 
-_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-
-
-class _Block(Value):
-    number: Annotated[int, msgspec.Meta(ge=0)]
-    scores: tuple[_Share, ...]
-    ranks: tuple[_Share, ...] = ()
-
-
 class _Result(Value):
     outputs: tuple[_Output, ...] = ()
     metrics: dict[str, float] = msgspec.field(default_factory=dict)
-    blocks: tuple[_Block, ...] = ()
+    blocks: tuple[Block, ...] = ()
     settings: Annotated[str, msgspec.Meta(max_length=api.SETTINGS_LENGTH_MAX)] = ""
     refused: tuple[str, ...] = ()
 
@@ -88,8 +73,7 @@ class Executable:
             raise SettingsError(f"workloads.{name}.command", command, "a list of words, the program first")
         self.name, self._command, self._clock = name, tuple(command), clock or SystemClock()
         offer = self._read_offer()
-        self.version = offer.version
-        self._variants = tuple(VariantSpec(**msgspec.structs.asdict(variant)) for variant in offer.variants)
+        self.version, self._variants = offer.version, offer.variants
 
     def variants(self) -> Sequence[VariantSpec]:
         return self._variants
@@ -121,7 +105,11 @@ class Executable:
         if code != _DONE:
             raise RuntimeError(f'workload {self.name!r}: the command "variants" ended with {code}: {errors}')
         try:
-            return msgspec.json.decode(output, type=_Offer)
+            offer = msgspec.json.decode(output, type=_Offer)
+            for spec in offer.variants:
+                if min(spec.players, spec.actions) < 1 or spec.cpu_seconds_per_game < 0:
+                    raise msgspec.ValidationError(f"variant {spec.name!r:.80} has a number that is too small")
+            return offer
         except msgspec.DecodeError as error:
             raise RuntimeError(f'workload {self.name!r}: the command "variants" printed bad JSON: {error}') from error
 
@@ -136,33 +124,30 @@ class Executable:
     def _collect(self, out: Path, ctx: JobContext, partial: bool) -> JobResult:
         try:
             result = msgspec.json.decode(self._read_output(out, "result.json", _RESULT_BYTES_MAX), type=_Result)
+            for block in result.blocks:
+                if block.number < 0 or not all(0 <= share <= 1 for share in (*block.scores, *block.ranks)):
+                    raise msgspec.ValidationError(f"block {block.number} needs numbers from 0 to 1")
         except msgspec.DecodeError as error:
             raise RuntimeError(f"workload {self.name!r} wrote a bad result.json: {error}") from error
         outputs = tuple(
             ctx.publish(output.kind, self._read_output(out, output.file, OUTPUT_BYTES_MAX), output.meta)
             for output in result.outputs
         )
-        blocks = tuple(Block(block.number, block.scores, block.ranks) for block in result.blocks)
-        return JobResult(outputs, result.metrics, blocks, partial, result.settings, result.refused)
+        return JobResult(outputs, result.metrics, result.blocks, partial, result.settings, result.refused)
 
     def _read_output(self, out: Path, name: str, limit: int) -> bytes:
         """The file *name* in *out*.  Raises RuntimeError unless it is a plain file, right there, and not too large."""
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise RuntimeError(f"workload {self.name!r} lists the output {name!r:.80}, which is not a plain file name")
+        flags = os.O_NOFOLLOW | os.O_NONBLOCK  # opening a named pipe would block for ever
         try:
-            # Without NONBLOCK, opening a named pipe would block for ever.
-            handle = os.open(out / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(out / name, "rb", opener=lambda path, mode: os.open(path, mode | flags)) as file:
+                status = os.fstat(file.fileno())
+                if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
+                    return file.read(limit)
         except OSError as error:
             raise RuntimeError(f"workload {self.name!r} left no output {name!r:.80}: {error.strerror}") from error
-        try:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-                reason = f"is not a plain file of up to {limit} bytes"
-                raise RuntimeError(f"the output {name!r:.80} of workload {self.name!r} {reason}")
-            with open(handle, "rb", closefd=False) as file:
-                return file.read(limit)
-        finally:
-            os.close(handle)
+        raise RuntimeError(f"the output {name!r:.80} of workload {self.name!r} is no plain file of up to {limit} bytes")
 
 
 class _Progress:
@@ -210,7 +195,10 @@ def _write_job(folder: Path, job: JobSpec, ctx: JobContext) -> None:
     (folder / "in").mkdir()
     (folder / "out").mkdir()
     for blob in dict.fromkeys(_inputs(job)):
-        (folder / "in" / check_blob(blob)).symlink_to(ctx.open_input(blob).resolve())
+        # A copy: the program may do with it what it likes, and the blob is perhaps the only one there is.
+        copy = folder / "in" / check_blob(blob)
+        shutil.copyfile(ctx.open_input(blob), copy)
+        copy.chmod(0o400)
     spec = {name: getattr(job, name) for name in JobSpec.__slots__} | {"params": dict(job.params)}
     spec["inputs"] = {role: list(blobs) for role, blobs in job.inputs.items()}
     (folder / "job.json").write_text(json.dumps(spec, allow_nan=False))

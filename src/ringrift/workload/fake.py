@@ -54,11 +54,8 @@ class Fake:
     version = "1"
 
     def variants(self) -> Sequence[VariantSpec]:
-        return tuple(
-            VariantSpec(name=f"{board}_{players}p", players=players, actions=cells, cpu_seconds_per_game=1e-6)
-            for board, cells in _BOARDS.items()
-            for players in (2, 3, 4)
-        )
+        boards = [(board, players, cells) for board, cells in _BOARDS.items() for players in (2, 3, 4)]
+        return tuple(VariantSpec(f"{board}_{players}p", players, cells, 1e-6) for board, players, cells in boards)
 
     def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
         if all(spec.name != job.variant for spec in self.variants()):

@@ -6,7 +6,7 @@ from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
-from ringrift.kernel.errors import InvalidId, SettingsError, UnknownName
+from ringrift.kernel.errors import InvalidId, SettingsError, UnknownName, require_name
 from ringrift.kernel.ids import check_id
 from ringrift.kernel.variant import parse
 from ringrift.workload.api import VariantSpec, Workload
@@ -41,14 +41,9 @@ class Registry:
             makers.setdefault(check_id("workload", entry.name), cache(partial(_make, entry)))
         return cls(makers=MappingProxyType(makers), prefer=prefer)
 
-    def names(self) -> tuple[str, ...]:
-        """Every workload, in order of precedence."""
-        return tuple(self.makers)
-
     def get(self, name: str) -> Workload:
         """The workload *name*, made on first use.  Raises UnknownName, or whatever the plug-in raises while loading."""
-        if name not in self.makers:
-            raise UnknownName("workload", name, self.makers)
+        require_name("workload", name, self.makers)
         return self.makers[name]()
 
     def variants(self) -> Mapping[str, tuple[str, VariantSpec]]:
@@ -78,9 +73,16 @@ class Registry:
         yield from dict.fromkeys(name for name in (prefer, self.prefer, *self.makers) if name is not None)
 
     def _variants_of(self, name: str) -> Sequence[VariantSpec]:
+        """The variants that the workload *name* offers, each checked."""
         specs = self.get(name).variants()
         for spec in specs:
-            _check(name, spec)
+            try:
+                players = parse(spec.name).players
+            except InvalidId as error:
+                raise InvalidId(f"variant of workload {name!r}", spec.name, error.rule) from error
+            if players != spec.players:
+                rule = f"its name must end in _{spec.players}p"
+                raise InvalidId(f"variant of workload {name!r} for {spec.players} players", spec.name, rule)
         return specs
 
 
@@ -89,13 +91,3 @@ def _make(entry: EntryPoint) -> Workload:
     if not isinstance(workload, Workload) or workload.name != entry.name:
         raise SettingsError(f"workloads.{entry.name}", entry.value, "it must make a Workload of that name")
     return workload
-
-
-def _check(workload: str, spec: VariantSpec) -> None:
-    try:
-        players = parse(spec.name).players
-    except InvalidId as error:
-        raise InvalidId(f"variant of workload {workload!r}", spec.name, error.rule) from error
-    if players != spec.players:
-        rule = f"its name must end in _{spec.players}p"
-        raise InvalidId(f"variant of workload {workload!r} for {spec.players} players", spec.name, rule)

@@ -1,11 +1,13 @@
 """Scratch: a real JobContext over a plain folder, to run a workload without a node."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from ringrift.kernel.errors import Corrupt, NoRoute
+from ringrift.kernel.folders import make_folder
 from ringrift.kernel.ids import check_blob
 from ringrift.workload.api import KINDS, Artifact, Kind, Scalar
 
@@ -25,13 +27,9 @@ class Scratch:
     """Runs one attempt of a job in *folder*, a file per blob, named by its hash; ``again`` passes its checkpoint on."""
 
     def __init__(self, folder: Path) -> None:
-        self.beats: list[Beat] = []
-        self.traceparent = ""
-        self._folder = folder
+        self.beats, self.traceparent, self._folder = list[Beat](), "", folder
         self._checkpoint: bytes | None = None
-        self._checkpoints = 0
-        self._beats_max: int | None = None
-        self._checkpoints_max: int | None = None
+        self._checkpoints, self._checkpoints_max, self._beats_max = 0, 0, math.inf
 
     def again(self) -> "Scratch":
         """The context of the next attempt: same blobs, same checkpoint, no beats, no stop request."""
@@ -64,15 +62,17 @@ class Scratch:
         if kind not in KINDS:
             raise ValueError(f"unknown kind of artifact {kind!r}; known: {', '.join(KINDS)}")
         blob = hashlib.sha256(data).hexdigest()
-        self._folder.mkdir(parents=True, exist_ok=True)
-        (self._folder / blob).write_bytes(data)
+        make_folder(self._folder)
+        path = self._folder / blob
+        path.touch(0o600)
+        path.write_bytes(data)
         return Artifact(kind=kind, blob=blob, size=len(data), meta=dict(meta))
 
     def heartbeat(self, done: float, **metrics: float) -> None:
         self.beats.append(Beat(done, metrics))
 
     def should_stop(self) -> bool:
-        return self._beats_max is not None and len(self.beats) >= self._beats_max
+        return len(self.beats) >= self._beats_max
 
     def checkpoint(self, data: bytes) -> None:
         self._checkpoint = data

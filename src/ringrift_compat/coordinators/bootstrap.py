@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ringrift.daemons import DAEMONS
-from ringrift.kernel.errors import SupervisionError, UnknownName
+from ringrift.kernel.errors import SupervisionError, require_name
 from ringrift.kernel.health import Status
 from ringrift.node import Node
 from ringrift_compat import embedded_host
@@ -25,8 +25,7 @@ def bootstrap_coordination(*, auto_trigger_pipeline: bool | None = None, **flags
     A second call changes only what *flags* say.  Raises UnknownName for an unknown flag.
     """
     for flag in flags:
-        if flag not in FLAGS:
-            raise UnknownName("flag", flag, FLAGS)
+        require_name("flag", flag, FLAGS)
     disabled = frozenset(FLAGS[flag] for flag, is_enabled in flags.items() if not is_enabled)
     embedded.call(_bootstrap(embedded.node(), disabled, auto_trigger_pipeline))
     return get_bootstrap_status()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ringrift.daemons import DAEMONS
-from ringrift.kernel.errors import UnknownName
+from ringrift.kernel.errors import require_name
 from ringrift.kernel.settings import PROFILES
 from ringrift_compat.daemons.duties import DUTIES, Duty
 from ringrift_compat.daemons.types import DaemonType
@@ -53,6 +53,5 @@ DAEMON_REGISTRY: Mapping[DaemonType, DaemonSpec] = {
 
 def get_profile_daemons(profile: str) -> tuple[DaemonType, ...]:
     """The daemons that *profile* starts, in order.  Raises UnknownName."""
-    if profile not in PROFILES:
-        raise UnknownName("profile", profile, PROFILES)
+    require_name("profile", profile, PROFILES)
     return tuple(kind for kind, spec in DAEMON_REGISTRY.items() if profile in spec.profiles)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from ringrift.kernel.errors import UnknownName
-from ringrift.kernel.health import ProbeResult, Status, liveness
+from ringrift.kernel.health import ALIVE, ProbeResult, Status, probe
 from ringrift.supervision.spec import Daemon
 from ringrift.supervision.status import RESTING, DaemonStatus
 from ringrift_compat.daemons.duties import DUTIES, OF_THE_BUS, Duty
@@ -137,4 +137,4 @@ class Book:
         if broken.done() and not broken.cancelled() and (error := broken.exception()) is not None:
             return ProbeResult(ok=False, reasons=(str(error),))
         started = [status for status in host.supervisor.statuses() if status.state != RESTING]
-        return liveness(host.supervisor.health(), {status.name for status in started if status.critical})
+        return probe(host.supervisor.health(), {status.name for status in started if status.critical}, ALIVE)

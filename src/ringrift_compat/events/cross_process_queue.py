@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ringrift.kernel.errors import UnknownName
+from ringrift.kernel.errors import UnknownName, require_name
 from ringrift.kernel.ids import check_name
 from ringrift.kernel.stall_detector import Observation, StallDetector
 from ringrift.kernel.value import Value
@@ -110,8 +110,7 @@ async def _forget_in(tx: Tx, subscriber: str) -> None:
 
 async def _position(view: Reads, subscriber: str) -> int:
     positions = await view.positions()
-    if subscriber not in positions:
-        raise UnknownName("subscriber", subscriber, positions)
+    require_name("subscriber", subscriber, positions)
     return positions[subscriber]
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from ringrift.bus import trace
 from ringrift.bus.trace import Context
-from ringrift.events import catalog, custom, edge
+from ringrift.events import catalog, custom
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.kernel.errors import IdConflict, TooLarge
 from ringrift.kernel.value import Value
@@ -71,7 +71,7 @@ class Publisher:
     async def publish(self, publish: Publish) -> RouterEvent:
         """Publish; returns when the event is durable, or delivered if it stays in this process.
 
-        Raises InputError or JobFailed, and nothing is published, where it brings a file that is no model; Unreachable
+        Raises InputError or JobFailed, and nothing is published, where it brings a file that is no model; WorkError
         where no node can import that file; IdConflict where its id belongs to another event.
         """
         if _needs_completion(publish):
@@ -158,7 +158,7 @@ class Publisher:
         node, event, is_memory = self._node, publish.event, publish.event.SCOPE == "memory"
         labels = _labels(publish, self._origins.maker if publish.id else "")
         body = b"" if is_memory else _body(publish)
-        envelope = node.envelopes.make_raw(event, body, id=publish.id or None, source=publish.source, labels=labels)
+        envelope = node.envelopes.make(event, body=body, id=publish.id or None, source=publish.source, labels=labels)
         if is_memory or publish.is_local:
             self.local[publish.name, publish.view.value] += 1
             if publish.is_local:
@@ -213,6 +213,6 @@ def _body(publish: Publish) -> bytes:
     event = publish.event
     fields = event if isinstance(event, custom.Published) else {**publish.payload, **msgspec.to_builtins(event)}
     body = msgspec.json.encode(fields)
-    if len(body) > edge.SIZE_MAX:
-        raise TooLarge(len(body), edge.SIZE_MAX)
+    if len(body) > catalog.SIZE_MAX:
+        raise TooLarge(len(body), catalog.SIZE_MAX)
     return body

@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 
 from ringrift.bus.filters import EventFilter
-from ringrift.events import custom, edge
+from ringrift.events import custom
 from ringrift.events.base import Envelope, Event
-from ringrift.events.catalog import EVENTS, EVIDENCE
+from ringrift.events.catalog import EVENTS, EVIDENCE, check_scalars
 from ringrift.kernel.errors import InvalidPayload, UnknownName
 from ringrift.kernel.ids import check_name
+from ringrift_compat.events import edge
 from ringrift_compat.events.not_yet import not_yet
 from ringrift_compat.events.old_rows import TABLE, WORDS, Row
 from ringrift_compat.events.retired import retired
@@ -133,7 +134,7 @@ def to_plain(payload: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidPayload("$", f"is not JSON: {bad}") from bad
     edge.check(raw)
     # Encoding has turned NaN into null, so the values themselves are checked too.
-    edge.check_scalars(plain)
+    check_scalars(plain)
     assert isinstance(plain, dict)
     return plain
 

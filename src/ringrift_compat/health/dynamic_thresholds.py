@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from ringrift.kernel.clock import Clock, SystemClock
-from ringrift.kernel.errors import SettingsError, UnknownName, require_range
+from ringrift.kernel.errors import SettingsError, require_name, require_range
 from ringrift.kernel.value import Value
 
 _THRESHOLDS_MAX = 1000
@@ -152,6 +152,5 @@ class ThresholdManager:
 
     def get(self, name: str) -> DynamicThreshold:
         """The threshold *name*.  Raises UnknownName."""
-        if name not in self._thresholds:
-            raise UnknownName("threshold", name, self._thresholds)
+        require_name("threshold", name, self._thresholds)
         return self._thresholds[name]

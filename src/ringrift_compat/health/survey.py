@@ -7,8 +7,9 @@ from ringrift.cluster.activity import Activity
 from ringrift.cluster.daemon_summary import summarize
 from ringrift.cluster.health import SurveyedNodes
 from ringrift.cluster.roster import Roster
+from ringrift.kernel.health import Health, Status
 from ringrift.pipeline.health_survey import HealthSurvey
-from ringrift.pipeline.system_health import HealthFacts, SystemHealth, judge, unreadable
+from ringrift.pipeline.system_health import HealthFacts, SystemHealth, judge
 from ringrift_compat import embedded_host
 from ringrift_compat.embedded_node import EmbeddedNode, embedded
 from ringrift_compat.health.protocols import UNREAD
@@ -47,4 +48,11 @@ def read_system_health() -> SystemHealth:
     try:
         return judge(embedded.call(embedded.node().extension(SystemSurvey).read()))
     except UNREAD as error:
-        return unreadable(str(error))
+        return _unreadable(str(error))
+
+
+def _unreadable(error: str) -> SystemHealth:
+    """The health of a system with a store that cannot be read: nothing else can be known."""
+    remedy, status = "check the disk and the path of the store:  ringrift doctor", Status.UNHEALTHY
+    health = Health(part="store", status=status, reason=f"the store cannot be read: {error}", remedy=remedy)
+    return SystemHealth(score=0.0, status=status, parts=(health,), issues=(health,))

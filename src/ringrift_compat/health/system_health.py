@@ -6,7 +6,7 @@ from typing import Any
 
 from ringrift.cluster import recovery as rules
 from ringrift.cluster.recovery import ASK, BY_OTHERS, ERRORS, RECOVERIES, STORED_MAX, Attempt, ErrorReport, Recovery
-from ringrift.kernel.errors import InputError, UnknownName, printable
+from ringrift.kernel.errors import InputError, printable, require_name
 from ringrift.kernel.value import changed
 from ringrift.store.ports import Reads, Tx
 from ringrift.work.run_states import load_run_states
@@ -56,8 +56,7 @@ class UnifiedHealthManager:
 
     def record_error(self, component: str, error: object, severity: str = "error", node_id: str = "") -> None:
         """Record that *component* failed: several failures in a row open its circuit.  Raises what writing raises."""
-        if severity not in _SEVERITIES:
-            raise UnknownName("severity", severity, _SEVERITIES)
+        require_name("severity", severity, _SEVERITIES)
         text = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error)
         node = embedded.node()
         embedded.call(_report(node, component, text or "no text", severity, node_id or node.settings.node.id))
@@ -124,8 +123,8 @@ class UnifiedHealthManager:
 
 
 async def _report(node: EmbeddedNode, component: str, error: str, severity: str, where: str) -> None:
-    id, now = node.ids.next(), node.clock.now()
-    report = ErrorReport(id=id, component=component, error=error, severity=severity, node=where, time=now)
+    id, now, tick = node.ids.next(), node.clock.now(), node.clock.tick()
+    report = ErrorReport(id=id, component=component, error=error, severity=severity, node=where, time=now, tick=tick)
     async with node.store.begin() as tx:
         await _record_error(tx, report)
 
@@ -152,7 +151,7 @@ async def _record_attempt(tx: Tx, subject: str, attempt: Attempt) -> None:
 
 
 async def _failing_components(view: Reads) -> Mapping[str, ErrorReport]:
-    return rules.failing_components(await rules.recent_errors(view, embedded.node().clock.now()))
+    return rules.failing_components(await rules.recent_errors(view, embedded.node().clock.tick()))
 
 
 async def _is_braked(view: Reads) -> bool:

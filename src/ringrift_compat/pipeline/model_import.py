@@ -15,7 +15,7 @@ from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.events import model
 from ringrift.events.pipeline import Requested
 from ringrift.kernel import variant as variants
-from ringrift.kernel.errors import JobFailed, Unreachable
+from ringrift.kernel.errors import JobFailed, WorkError
 from ringrift.pipeline import operator
 from ringrift.pipeline.inbox import read_model
 from ringrift.pipeline.line import LINES
@@ -31,7 +31,7 @@ async def complete_payload(node: EmbeddedNode, name: str, payload: Mapping[str, 
     """*payload* with the model that its file is, or with the variant of a request where there is only one line.
 
     Raises InputError or InvalidId for a file that cannot be tried, JobFailed for one that is no model, UnknownName
-    where its line is not open, Unreachable where no node can import it.
+    where its line is not open, WorkError where no node can import it.
     """
     if has_model_file(name, payload):
         return {**payload, "model_id": await _import_file(node, payload)}
@@ -53,8 +53,8 @@ async def _import_file(node: EmbeddedNode, payload: Mapping[str, Any]) -> str:
     is_running = await asyncio.to_thread(has_coordinator, node.settings.store)
     local = await asyncio.to_thread(_local, await roster.present()) if is_running else []
     if not local:
-        raise Unreachable('no running node on this machine can import models; start one with "ringrift run"')
-    file = await asyncio.to_thread(Folder(local[0].address).put, content)
+        raise WorkError('no running node on this machine can import models; start one with "ringrift run"')
+    file = await asyncio.to_thread(Folder(local[0].address, local[0].id).put, content)
     async with node.store.begin() as tx:
         existing = await operator.imported_from(tx, variant, file)
         if existing is not None:
@@ -71,4 +71,4 @@ async def _import_file(node: EmbeddedNode, payload: Mapping[str, Any]) -> str:
 
 def _local(records: Sequence[NodeRecord]) -> list[NodeRecord]:
     """The nodes whose folder is on this machine."""
-    return [record for record in records if Path(record.address).is_dir()]
+    return [record for record in records if Folder(record.address, record.id).find_away() is None]

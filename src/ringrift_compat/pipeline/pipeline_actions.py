@@ -181,7 +181,7 @@ async def _path(node: EmbeddedNode, blob: str | None) -> str | None:
     host = embedded_host.get_host(node)
     if host is None or blob is None or blob not in await host.blobs.have([blob]):
         return None
-    return str(Folder(host.settings.blobs.folder).path(blob))
+    return str(Folder(host.record.address).path(blob))
 
 
 _Trigger = Callable[..., Coroutine[Any, Any, StageCompletionResult]]

@@ -6,7 +6,7 @@ A view of ``ringrift.pipeline.signals``: every value is the one that the loop it
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ringrift.kernel.errors import UnknownName
+from ringrift.kernel.errors import require_name
 from ringrift.kernel.settings import Policy
 from ringrift.pipeline import signals
 from ringrift.pipeline.line import LINES, Line
@@ -41,8 +41,7 @@ class UnifiedSignalComputer:
     def compute_signals(self, config_key: str) -> TrainingSignals:
         """The signals of *config_key* now.  Raises UnknownName where that variant is not open."""
         computed = self.compute_all()
-        if config_key not in computed:
-            raise UnknownName("variant", config_key, computed)
+        require_name("variant", config_key, computed)
         return computed[config_key]
 
     def compute_all(self) -> dict[str, TrainingSignals]:

@@ -12,7 +12,7 @@ import msgspec
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events.work import TaskChanged
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import IdConflict, LimitReached, TooLarge, UnknownName
+from ringrift.kernel.errors import IdConflict, LimitReached, TooLarge, require_name
 from ringrift.kernel.stall_detector import StallDetector
 from ringrift.kernel.value import changed
 from ringrift.kernel.verdict import Verdict
@@ -181,8 +181,7 @@ class Admission:
         self, id: str, end: str, reason: str = "", *, metadata: _Metadata = None, fences: _Fences = None
     ) -> Task | None:
         """End the task *id*; None if it has no place, or if another task has this id by now."""
-        if end not in ENDS:
-            raise UnknownName("end of a task", end, ENDS)
+        require_name("end of a task", end, ENDS)
         async with self._store.begin() as tx:
             for task in await self._with_fences(tx, [id], fences or {}):
                 last = changed(task, state=end, reason=reason, metadata=_last_metadata(task.metadata, metadata or {}))

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from ringrift.jobs import Match
-from ringrift.kernel.errors import InvalidId, InvalidPayload, SettingsError, TooLarge, UnknownName, require_range
+from ringrift.kernel.errors import InvalidId, InvalidPayload, SettingsError, TooLarge, require_name, require_range
 from ringrift.kernel.value import Value
 from ringrift.kernel.verdict import Verdict
 from ringrift.store.ports import TASK_PREFIX, JobCounter
@@ -43,8 +43,7 @@ _STARTS_MAX = 1000
 
 def check_task(task: Task) -> None:
     """Raise UnknownName or InvalidId for a type or a name that no task has, InvalidPayload, TooLarge for metadata."""
-    if task.type not in TASK_TYPES:
-        raise UnknownName("task type", task.type, TASK_TYPES)
+    require_name("task type", task.type, TASK_TYPES)
     for field, name in (("task", task.id), ("node", task.node)):
         if not 1 <= len(name) <= _NAME_CHARACTERS_MAX or not name.isprintable():
             raise InvalidId(field, name, f"use 1 to {_NAME_CHARACTERS_MAX} printable characters")

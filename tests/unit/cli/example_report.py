@@ -1,6 +1,6 @@
 """Reported: a report of a run that never was, with a promotion, a rejection and a proof."""
 
-from ringrift.cli.report import Report, _About
+from ringrift.cli.report import Report
 from ringrift.events.model import Evidence
 from ringrift.kernel.settings import Policy
 from ringrift.pipeline import proof
@@ -54,19 +54,9 @@ def findings(variant: str) -> tuple[Finding, ...]:
 
 def report(*variants: str, proof: tuple[Finding, ...] = ()) -> Report:
     """The report of a run of *variants*."""
-    about = _About(
-        begun=1000.0,
-        ended=1630.0,
-        workload="reversi",
-        seed=4711,
-        variants=variants,
-        gate="a test",
-        cores=2,
-        params={"threads": 1, "note": EVIL},
-        store="/home/x.db",
-        machine="Linux x86_64",
-        versions={"python": "3.11"},
-    )
+    about = {"begun": 1000.0, "ended": 1630.0, "workload": "reversi", "seed": 4711, "variants": list(variants)}
+    about |= {"gate": "a test", "cores": 2, "params": {"threads": 1, "note": EVIL}, "store": "/home/x.db"}
+    about |= {"machine": "Linux x86_64", "versions": {"python": "3.11"}}
     return Report(
         about=about,
         lines=tuple(line(variant) for variant in variants),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ringrift.cli.commands.elo import _as_text, _LineStrength, _promotion_errors
+from ringrift.cli.commands.elo import _as_text, _promotion_errors
 from ringrift.evaluation.budget import begin, open_account, settle
 from ringrift.evaluation.interval import Interval
 from ringrift.kernel.settings import Budget, Gate
@@ -14,21 +14,11 @@ START, CHAMPION = "a" * 64, "b" * 64
 
 def climb(
     elo: Interval | None = None, pace: Interval | None = None, eta: float | None = None, rated: float | None = None
-) -> _LineStrength:
+) -> dict[str, object]:
     """A line that has come so far."""
-    return _LineStrength(
-        variant="hex8_2p",
-        start=START,
-        champion=CHAMPION,
-        generation=3,
-        promotions=3,
-        games=12_345,
-        elo=elo,
-        blocks=96,
-        rated=rated,
-        elo_per_hour=pace,
-        eta_seconds=eta,
-    )
+    models = {"start": START, "champion": CHAMPION, "generation": 3, "promotions": 3}
+    strength = {"elo": elo, "elo_per_hour": pace, "eta_seconds": eta, "blocks": 96, "rated": rated}
+    return {"variant": "hex8_2p", "games": 12_345, **models, **strength}
 
 
 def between(lower: float, upper: float) -> Interval:
@@ -72,7 +62,7 @@ def test_strength_and_pace_are_shown_with_their_bounds() -> None:
         (climb(), "unknown"),
     ],
 )
-def test_a_target_is_reached_at_this_pace_or_is_unknown(one: _LineStrength, word: str) -> None:
+def test_a_target_is_reached_at_this_pace_or_is_unknown(one: dict[str, object], word: str) -> None:
     """A pace that may as well be none promises nothing."""
     head, row, *_ = _as_text((one,), ERRORS, 200.0, NOW).splitlines()
 

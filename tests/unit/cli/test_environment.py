@@ -2,13 +2,16 @@
 
 import re
 import socket
+from argparse import Namespace
 from operator import attrgetter
 
 import pytest
 
+from ringrift.cli.command import Context
 from ringrift.cli.commands.doctor import _run_checks
 from ringrift.cli.environment import VARIABLES, read_settings
 from ringrift.daemons import DAEMONS
+from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import SettingsError
 from ringrift.kernel.settings import ALWAYS_ENABLED
 
@@ -44,7 +47,8 @@ def test_a_documented_variable_that_nothing_reads_yet_is_no_misspelling() -> Non
     effective = read_settings({"RINGRIFT_SWIM_ENABLED": "true", "RINGRIFT_SWIN_ENABLED": "true"})
 
     assert (len(effective.warnings), effective.unknown) == (1, ("RINGRIFT_SWIN_ENABLED",))
-    details = [detail for name, _, detail in _run_checks(effective) if name == "variable"]
+    context = Context(Namespace(), effective, SystemClock())
+    details = [detail for name, _, detail in _run_checks(context) if name == "variable"]
     assert details == [
         "RINGRIFT_SWIN_ENABLED is unknown and has no effect: misspelt?",
         "RINGRIFT_SWIM_ENABLED has no effect yet; it comes with: nodes over a network",

@@ -1,5 +1,7 @@
 """What people hear of while the loop runs: every event that is for people has a sentence."""
 
+from io import StringIO
+from pathlib import Path
 from string import Formatter
 
 import msgspec
@@ -7,22 +9,27 @@ import pytest
 
 from ringrift.cli.live import (
     _BAR,
+    _DECISIONS_AT_ONCE,
     _SENTENCES,
     _WINDOW_SECONDS,
+    Live,
     _bar,
-    _LiveState,
+    _row,
+    _sentence,
     _stage_share,
     _strength_text,
     _Throughput,
     describe_event,
 )
-from ringrift.events import alert, cluster, custom, daemon, evaluation, model, node, tuning, work
+from ringrift.events import alert, cluster, custom, daemon, data, evaluation, model, node, tuning, work
 from ringrift.events.base import Event, Unknown
 from ringrift.events.catalog import FOR_PEOPLE
 from ringrift.events.evaluation import Block
 from ringrift.kernel.settings import Gate, Policy
-from ringrift.pipeline.line import Candidate, Challenge, Stage
+from ringrift.kernel.value import changed
+from ringrift.pipeline.line import DECISIONS, Candidate, Challenge, Stage
 from unit.cli.example_report import decisions, line
+from unit.work.world import World, play
 
 V = "hex8_2p"
 SENTENCES: list[tuple[Event, str]] = [
@@ -30,6 +37,10 @@ SENTENCES: list[tuple[Event, str]] = [
     (alert.Cleared(kind="daemon", subject="n/fill"), "alert cleared: daemon n/fill"),
     (alert.Cleared(kind="disk", subject="n", detail="swapped"), "alert cleared: disk n swapped"),
     (cluster.RoleTaken(role="fill", node="n", term=3), "node n leads fill in term 3"),
+    (
+        data.Removed(node="n", blobs=("b",), count=1, bytes=7),
+        "node n deleted 1 blobs that nothing needs (7 bytes)",
+    ),
     (custom.Published(event="MY_EVENT", payload={"a": 1}), "MY_EVENT: {'a': 1}"),
     (daemon.CommandDone(command="o", daemon="fill", node="n", action="stop"), "daemon fill on n: command stop done"),
     (
@@ -152,9 +163,9 @@ def test_strength_is_told_as_a_rough_sum() -> None:
 
 def test_a_line_is_told_in_a_row_and_in_words() -> None:
     """Where it stands, its champion, its strength and its games."""
-    view = _LiveState([], [line(V)], {V: decisions(V)}, {}, _Throughput())
+    strength, share = _strength_text(decisions(V), 2), _stage_share(line(V), Policy(games_per_export=768), {})
 
-    row, words = view.row(line(V), Policy(games_per_export=768)), view.sentence(line(V), Policy(games_per_export=768))
+    row, words = _row(line(V), strength, share, 0.0, 0.0), _sentence(line(V), strength, share)
 
     assert row[:2] == (V, Stage.COLLECTING)
     assert line(V).champion[:10] in row
@@ -173,3 +184,27 @@ def test_pace_is_that_of_the_last_minute() -> None:
     assert throughput.of("a") == pytest.approx(100.0)
     assert throughput.of("b") == pytest.approx(1.0, abs=10 / _WINDOW_SECONDS)
     assert throughput.total() == pytest.approx(101.0, abs=10 / _WINDOW_SECONDS)
+
+
+def test_a_redraw_reads_only_new_decisions(tmp_path: Path) -> None:
+    """However many there were before: those of this variant alone, in their order, over as many pages as it takes."""
+
+    async def story(world: World) -> None:
+        live = Live(StringIO(), Policy(), world.clock, table=False)
+        blank, shown = decisions(V)[0], list[list[float]]()
+
+        async def decide(variant: str, first: int, count: int) -> None:
+            rows = [changed(blank, id=f"{variant}:{n:06}", variant=variant, time=float(n)) for n in range(first, count)]
+            async with world.store.begin() as tx:
+                await DECISIONS.put(tx, rows)
+
+        for first, count in ((0, 2 * _DECISIONS_AT_ONCE), (2 * _DECISIONS_AT_ONCE, 2 * _DECISIONS_AT_ONCE + 3)):
+            await decide(V, first, count)
+            await decide("square8_2p", first, count)
+            async with world.store.read() as view:
+                shown.append([decision.time for decision in await live._decisions_about(view, V)])
+            async with world.store.begin() as tx:  # what was read is not read again
+                await DECISIONS.delete(tx, [f"{V}:{n:06}" for n in range(count - 1)])
+        assert shown == [[float(n) for n in range(2 * _DECISIONS_AT_ONCE + more)] for more in (0, 3)]
+
+    play(tmp_path, story)

@@ -9,7 +9,6 @@ import pytest
 
 from ringrift.cli import command
 from ringrift.cli.commands import match, models, promotions
-from ringrift.cli.commands.models import _ModelRow
 from ringrift.cli.commands.promotions import SAME, UNDECIDED, DecisionView, _Promotion, _Recount, _recount
 from ringrift.cli.follow_jobs import JobsResult, follow_jobs
 from ringrift.cli.main import _load, _parser
@@ -83,15 +82,15 @@ def test_every_model_is_listed_with_what_is_trained_and_what_came_in(tmp_path: P
             await tx.put_origins([origin("foreign"), origin("trained", job_kind="train")])
         rows = (await ask(world.store, "models", "list")).value
 
-        assert [(row.generation, row.state, row.model) for row in rows] == [
+        assert [(row["generation"], row["state"], row["model"]) for row in rows] == [
             (0, "retired", state.line.previous),
             (1, "champion", champion),
             (None, "imported", blob("foreign")),
             (2, "training", None),
         ]
-        assert rows[1].elo == pytest.approx(190.8, abs=0.1)
-        assert rows[1].blocks == 12
-        assert [row.elo for row in (rows[0], rows[2], rows[3])] == [None, None, None]
+        assert rows[1]["elo"] == pytest.approx(190.8, abs=0.1)
+        assert rows[1]["blocks"] == 12
+        assert [row["elo"] for row in (rows[0], rows[2], rows[3])] == [None, None, None]
 
     play(tmp_path, story)
 
@@ -99,8 +98,8 @@ def test_every_model_is_listed_with_what_is_trained_and_what_came_in(tmp_path: P
 def test_the_list_is_a_table() -> None:
     """Short hashes, signed Elo, dashes for what there is not."""
     rows = [
-        _ModelRow(variant=VARIANT, model=blob("new"), generation=1, state="champion", since=40.0, elo=190.8, blocks=12),
-        _ModelRow(variant=VARIANT, model=None, generation=2, state="training", since=100.0),
+        models._row(VARIANT, blob("new"), 1, "champion", 40.0) | {"elo": 190.8, "blocks": 12},
+        models._row(VARIANT, None, 2, "training", 100.0),
     ]
 
     text = models._models_text(rows, 100.0)
@@ -137,9 +136,9 @@ def test_one_model_is_shown_with_life_evidence_and_files(tmp_path: Path) -> None
             one = await models._view_model(view, await resolve(view, VARIANT))
 
         text = models._model_text(one)
-        assert (one.state, one.champion, one.generation) == ("champion", True, 1)
-        assert [state for state, _ in one.steps] == ["candidate", "evaluating", "champion"]
-        assert one.decisions[0].played == {"a": 2, "b": 1}
+        assert (one["state"], one["champion"], one["generation"]) == ("champion", True, 1)
+        assert [state for state, _ in one["steps"]] == ["candidate", "evaluating", "champion"]
+        assert one["decisions"][0].played == {"a": 2, "b": 1}
         assert f"model {champion}\n  hex8_2p, generation 1, champion" in text
         assert f"champion before: {before}" in text
         assert "12 blocks, score 0.750 (+191 Elo), LLR 3.50 of -2.90 … 2.90, alpha 0.04" in text
@@ -351,9 +350,9 @@ def test_a_match_says_score_and_elo_with_bounds() -> None:
 
     few, result = match._result_of([MATCH], [PLAYED]), match._result_of([MATCH], [many])
 
-    assert (few.blocks, few.score.lower, few.score.upper) == (2, 0.0, 1.0)
-    assert (result.blocks, result.score.value) == (20, 0.75)
-    assert 0.5 < result.score.lower < 0.75 < result.score.upper < 1.0
+    assert (few["blocks"], few["score"].lower, few["score"].upper) == (2, 0.0, 1.0)
+    assert (result["blocks"], result["score"].value) == (20, 0.75)
+    assert 0.5 < result["score"].lower < 0.75 < result["score"].upper < 1.0
     assert match._as_text(result).splitlines()[0] == "hex8_2p: m against random, 20 blocks"
     assert "Elo +191 (" in match._as_text(result)
 

@@ -51,7 +51,7 @@ def test_the_real_workload_runs_if_it_can(effective: EffectiveSettings) -> None:
     """With everything installed and a new store, without a note."""
     chosen = choose_workload(effective, (), registry())
 
-    assert (chosen.name, chosen.note) == ("real", "")
+    assert (chosen.workload.name, chosen.note) == ("real", "")
     assert chosen.requirements() == ("json",)
 
 
@@ -59,7 +59,7 @@ def test_without_its_requirements_the_fake_runs(effective: EffectiveSettings) ->
     """And the note says what is missing and what installs it."""
     chosen = choose_workload(effective, (), registry(Unusable))
 
-    assert chosen.name == "fake"
+    assert chosen.workload.name == "fake"
     assert "no_such_module not installed" in chosen.note
     assert "pip install it" in chosen.note
 
@@ -68,7 +68,7 @@ def test_a_store_goes_on_with_the_workload_it_was_begun_with(effective: Effectiv
     """Its models are of no use to another workload; the note says so."""
     chosen = choose_workload(effective, (BEGUN,), registry())
 
-    assert chosen.name == "fake"
+    assert chosen.workload.name == "fake"
     assert "begun with fake" in chosen.note
 
 
@@ -77,7 +77,10 @@ def test_a_workload_in_the_settings_wins(tmp_path: Path, lines: tuple[Line, ...]
     """Whatever is installed and whatever the store was begun with; an unknown one is refused."""
     home = {"RINGRIFT_HOME": str(tmp_path)}
 
-    assert choose_workload(read_settings(home, overrides={"work.workload": "real"}), lines, registry()).name == "real"
+    assert (
+        choose_workload(read_settings(home, overrides={"work.workload": "real"}), lines, registry()).workload.name
+        == "real"
+    )
     with pytest.raises(UnknownName, match="unknown workload 'mine'; known: fake, real"):
         choose_workload(read_settings(home, overrides={"work.workload": "mine"}), lines, registry())
 

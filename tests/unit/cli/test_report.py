@@ -50,7 +50,7 @@ def test_a_run_is_described_by_what_it_hung_on() -> None:
 
     run = about(settings, ("msgspec", "no_such_module"), 1.0, 2.0)
 
-    assert (run.seed, run.workload, run.begun, run.ended) == (5, "fake", 1.0, 2.0)
-    assert run.cores >= 1
-    assert set(run.versions) == {"ringrift", "python", "msgspec"}
-    assert "0 against 35 Elo" in run.gate
+    assert (run["seed"], run["workload"], run["begun"], run["ended"]) == (5, "fake", 1.0, 2.0)
+    assert run["cores"] >= 1
+    assert set(run["versions"]) == {"ringrift", "python", "msgspec"}
+    assert "0 against 35 Elo" in run["gate"]

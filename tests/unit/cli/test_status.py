@@ -1,7 +1,7 @@
 """Status shows what each node does, and every alert that is open."""
 
 from ringrift.cli.commands.alerts import alert_line
-from ringrift.cli.commands.status import _LISTED_MAX, _as_text, _does, _State
+from ringrift.cli.commands.status import _LISTED_MAX, _as_text, _does
 from ringrift.cluster.activity import Activity, _RunningJob
 from ringrift.cluster.alerts import Alert
 from ringrift.cluster.daemon_summary import DaemonSummary
@@ -15,26 +15,18 @@ IDLE = Activity()
 TRAIN = _RunningJob(job="j", kind="train", variant="hex8_2p", since=0.0, done=0.4)
 
 
-def state(*, activity: Activity = IDLE, gone: bool = False, alerts: int = 0) -> _State:
+def state(*, activity: Activity = IDLE, gone: bool = False, alerts: int = 0) -> dict[str, object]:
     """A cluster of one node."""
     node = NodeRecord(id="n1", profile="full", address="/blobs", beat=1, gone=gone, activity=activity)
     open_alerts = [
         Alert(kind="daemon", subject=f"n1/{number}", level="severe", detail="no", since=NOW - 90.0, count=3)
         for number in range(alerts)
     ]
-    return _State(
-        run_states=[],
-        position=7,
-        lines=[],
-        tally={},
-        claimed=[],
-        dead=[],
-        nodes=[node],
-        roles=[],
-        deliveries=[],
-        alerts=open_alerts,
-        health=SystemHealth(score=1.0, status=Status.HEALTHY, parts=()),
-    )
+    health = SystemHealth(score=1.0, status=Status.HEALTHY, parts=())
+    empty: dict[str, object] = {
+        name: [] for name in ("run_states", "lines", "claimed", "dead", "roles", "deliveries", "breakers", "faults")
+    }
+    return empty | {"position": 7, "tally": {}, "nodes": [node], "alerts": open_alerts, "health": health}
 
 
 def test_a_node_shows_what_it_does() -> None:

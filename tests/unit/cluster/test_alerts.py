@@ -84,6 +84,9 @@ TABLE: list[tuple[Event, str]] = [
     (pipeline.Moved(variant=V, stage="b", before="a"), "-work_buried hex8_2p -overdue hex8_2p -data_lost hex8_2p"),
     (pipeline.Overdue(variant=V, stage="a", seconds=9.0, limit=5.0), "+warning overdue hex8_2p"),
     (evaluation.Plateaued(variant=V, rejections=8, since=1.0), "+minor plateau hex8_2p"),
+    (model.Missing(variant=V, model="m", nodes=("n",)), "+severe model_missing hex8_2p"),
+    (model.Returned(variant=V, model="m"), "-model_missing hex8_2p"),
+    (model.Returned(variant=V, model="m", node="n", generation=3), "+info model_returned hex8_2p"),
     (model.Promoted(variant=V, model="m", generation=1), "-plateau hex8_2p -rollback hex8_2p -win_rate hex8_2p"),
     (
         work.PressureChanged(queue="sync", level="hard", before="low", depth=9, limit=5, backpressure="activated"),
@@ -99,7 +102,7 @@ TABLE: list[tuple[Event, str]] = [
     (delivery.Changed(reader="r", positions=(7,), state="discarded"), "-dead_letter r"),
     (delivery.Changed(reader="r", positions=(7,), state="parked", error="no"), ""),
     (reader.Lapsed(reader="r", position=7, seconds=9.0), "+warning reader_lapsed r"),
-    (reader.Forgotten(reader="r"), "-reader_lapsed r -dead_letter r"),
+    (reader.Forgotten(reader="r"), "-reader_lapsed r -dead_letter r -handler r"),
     (alert.Raised(kind="disk", subject="n", level="critical", detail="full"), "+critical disk n"),
     (alert.Cleared(kind="disk", subject="n"), "-disk n"),
 ]

@@ -2,11 +2,10 @@
 
 import pytest
 
-from ringrift.cluster.liveness import lapsed_readers, node_changes, reader_observations
+from ringrift.cluster.liveness import _Stall, count_stalls, node_changes, reader_observations
 from ringrift.cluster.roster import NodeRecord
 from ringrift.events import node, reader
 from ringrift.kernel.settings import BusSettings
-from ringrift.kernel.stall_detector import Observation
 from ringrift.store.ports import ReaderRow
 
 LOST, BACK = node.Lost(node="n", seconds=15.0), node.Recovered(node="n")
@@ -56,14 +55,30 @@ def test_only_readers_with_something_to_read_are_watched() -> None:
     """A reader at the end of the log stands still for a good reason; one that has lapsed needs no watching."""
     rows = [row("waits"), row("level", behind=0, since=None), row("lapsed", is_lapsed=True)]
 
-    assert reader_observations(rows, SETTINGS) == [Observation(name="waits", counter=7, seconds=60.0)]
+    [observation] = reader_observations(rows, {}, SETTINGS)
+    [again] = reader_observations(rows, {"waits": _Stall(position=7, times=1)}, SETTINGS)
+
+    assert (observation.name, observation.seconds) == ("waits", 60.0)
+    assert again.counter != observation.counter, "a stall that was counted is watched anew"
+    assert reader_observations(rows, {"waits": _Stall(position=6, times=1)}, SETTINGS) == [observation]
 
 
-@pytest.mark.parametrize(("still", "now", "expected"), [((), 5000.0, 0), (("r",), 1000.0, 0), (("r",), 1000.1, 1)])
-def test_a_reader_lapses_when_it_stands_still_and_its_event_is_old(
-    still: tuple[str, ...], now: float, expected: int
+@pytest.mark.parametrize(
+    ("stalls", "still", "times", "lapses"),
+    [
+        ({}, (), 0, False),
+        ({}, ("r",), 1, False),
+        ({"r": _Stall(position=7, times=15)}, (), 15, False),
+        ({"r": _Stall(position=7, times=15)}, ("r",), 16, False),
+        ({"r": _Stall(position=7, times=16)}, ("r",), 17, True),
+        ({"r": _Stall(position=6, times=16)}, ("r",), 1, False),
+    ],
+)
+def test_a_reader_lapses_after_so_many_stalls_at_one_position(
+    stalls: dict[str, _Stall], still: tuple[str, ...], times: int, lapses: bool
 ) -> None:
-    """Neither an old event nor a reader that stands still is enough for itself."""
-    events = lapsed_readers([row(), row("other")], still, now, SETTINGS)
+    """Seventeen times 60 s are more than 1000 s; a reader that has moved begins anew."""
+    lapsed, counts = count_stalls([row(), row("other")], stalls, still, SETTINGS)
 
-    assert events == [reader.Lapsed(reader="r", position=7, seconds=now)] * expected
+    assert lapsed == [reader.Lapsed(reader="r", position=7, seconds=60.0 * times)] * lapses
+    assert counts == ({"r": _Stall(position=7, times=times)} if times and not lapses else {})

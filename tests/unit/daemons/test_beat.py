@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ringrift.cluster.activity import ActivityTracker
 from ringrift.cluster.roster import NodeRecord
-from ringrift.daemons.beat import beat
+from ringrift.daemons.beat import _ClockWatch, beat
 from ringrift.events.health import Changed
 from ringrift.events.work import Progressed
 from ringrift.supervision.supervisor import Supervisor
@@ -31,6 +31,7 @@ class Heart:
             activity=self.activity,
             supervisor=self.supervisor,
             router=self.world.router,
+            memory=_ClockWatch(),
         )
         return [(event.before, event.status) for event in await self.world.events(Changed)]
 

@@ -236,7 +236,9 @@ def test_buried_jobs_and_reported_errors_end_with_a_person(tmp_path: Path) -> No
             await alerts.apply(tx, [buried], world.clock.now())
             for number in range(3):
                 report = {"component": "trainer", "error": "no loss", "severity": "error", "node": "n1"}
-                await ERRORS.put(tx, [ErrorReport(id=str(number), time=world.clock.now(), **report)])
+                await ERRORS.put(
+                    tx, [ErrorReport(id=str(number), time=world.clock.now(), tick=world.clock.tick(), **report)]
+                )
         await rig.look(REST)
         assert sorted(await rig.steps()) == ["component:trainer ask_person", "job:hex8_2p/train ask_person"]
 

@@ -90,7 +90,9 @@ def test_a_loop_that_has_just_started_is_not_paused(tmp_path: Path) -> None:
         for number in range(20):
             async with world.store.begin() as tx:
                 report = {"component": f"c{number}", "error": "no", "severity": "error", "node": "n1"}
-                await ERRORS.put(tx, [ErrorReport(id=str(number), time=world.clock.now(), **report)])
+                await ERRORS.put(
+                    tx, [ErrorReport(id=str(number), time=world.clock.now(), tick=world.clock.tick(), **report)]
+                )
         await rig.look(3 * PAUSE)
         assert await rig.state() is None
         rig.daemons["n1"] = WELL

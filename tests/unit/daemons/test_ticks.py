@@ -10,16 +10,16 @@ from ringrift.blobs.folder import FolderBlobs
 from ringrift.cluster.activity import ActivityTracker
 from ringrift.cluster.leadership import Roles
 from ringrift.cluster.roster import NodeRecord
-from ringrift.daemons.beat import beat
+from ringrift.daemons.beat import _ClockWatch, beat
 from ringrift.daemons.elect import elect
-from ringrift.daemons.replicate import replicate
 from ringrift.daemons.sweep import sweep
 from ringrift.events.data import Corrupted
 from ringrift.events.node import Left
 from ringrift.events.work import Enqueued
 from ringrift.jobs import STAGE, Sync
-from ringrift.kernel.settings import Replicas, StoreSettings
+from ringrift.kernel.settings import StoreSettings, SweepSettings
 from ringrift.pipeline.line import Stage
+from unit.daemons.disks import Disks
 from unit.pipeline.story import VARIANT, at
 from unit.supervision.watched import supervisor
 from unit.work.world import World, play
@@ -40,12 +40,13 @@ def test_a_beat_shows_that_the_node_lives(tmp_path: Path) -> None:
                 activity=ActivityTracker("here"),
                 supervisor=supervisor(world),
                 router=world.router,
+                memory=_ClockWatch(),
             )
             [actual] = await world.roster.all_nodes()
             beats.append(actual.beat)
 
         assert len(set(beats)) == 3
-        assert msgspec.structs.replace(actual, beat=0) == record
+        assert msgspec.structs.replace(actual, beat=0, wall=0.0) == record
 
     play(tmp_path, story)
 
@@ -65,14 +66,7 @@ def test_an_election_acquires_free_roles(tmp_path: Path) -> None:
 
 async def replicated(world: World, roles: Roles) -> list[Sync]:
     """Return the enqueued copies after one more tick of the daemon."""
-    await replicate(
-        store=world.store,
-        roster=world.roster,
-        roles=roles,
-        replicas=Replicas(copies_min=2),
-        envelopes=world.envelopes,
-        clock=world.clock,
-    )
+    await Disks(world).replicate(roles)
     return [msgspec.json.decode(row.body, type=Sync) for row in await world.jobs("ready")]
 
 
@@ -156,6 +150,12 @@ def test_a_copy_on_a_silent_node_does_not_count(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+async def swept(world: World, blobs: FolderBlobs, settings: StoreSettings) -> None:
+    """Sweep once on the node of *world*."""
+    parts = {"store": world.store, "blobs": blobs, "envelopes": world.envelopes, "clock": world.clock}
+    await sweep(store_settings=settings, sweep_settings=SweepSettings(), **parts)
+
+
 def test_a_sweep_drops_old_events_and_corrupt_files(tmp_path: Path) -> None:
     """The log keeps its last events; a file that does not hash to its name is set aside, removed from the ledger and
     published."""
@@ -169,11 +169,11 @@ def test_a_sweep_drops_old_events_and_corrupt_files(tmp_path: Path) -> None:
         await world.router.publish_many([Left(node=str(number)) for number in range(150)])
         settings = StoreSettings(log_events_max=100)
 
-        await sweep(store=world.store, blobs=blobs, envelopes=world.envelopes, store_settings=settings)
+        await swept(world, blobs, settings)
 
         assert [event.node for event in await world.events(Left)] == [str(number) for number in range(50, 150)]
         assert await world.events(Corrupted) == [Corrupted(blob=bad, node="here")]
-        assert await blobs.names() == [good]
+        assert [stored.blob for stored in await blobs.page("", 9)] == [good]
         assert await world.holders(good) == ["far", "here"]
         assert await world.holders(bad) == ["far"]
 
@@ -188,12 +188,7 @@ def test_a_sweep_drops_details_first(tmp_path: Path) -> None:
         await world.router.publish_many([event for detail in enqueued for event in (detail, Left(node=detail.jobs[0]))])
         settings = StoreSettings(log_events_max=250, detail_events_max=100)
 
-        await sweep(
-            store=world.store,
-            blobs=FolderBlobs(tmp_path / "blobs"),
-            envelopes=world.envelopes,
-            store_settings=settings,
-        )
+        await swept(world, FolderBlobs(tmp_path / "blobs"), settings)
 
         assert [event.jobs for event in await world.events(Enqueued)] == [(str(number),) for number in range(100, 150)]
         assert [event.node for event in await world.events(Left)] == [str(number) for number in range(25, 150)]
@@ -209,12 +204,7 @@ def test_a_sweep_spares_unread_events(tmp_path: Path) -> None:
         async with world.store.begin() as tx:
             await tx.register_reader("slow", 10)
 
-        await sweep(
-            store=world.store,
-            blobs=FolderBlobs(tmp_path / "blobs"),
-            envelopes=world.envelopes,
-            store_settings=StoreSettings(log_events_max=100),
-        )
+        await swept(world, FolderBlobs(tmp_path / "blobs"), StoreSettings(log_events_max=100))
 
         assert len(await world.events()) == 140
 

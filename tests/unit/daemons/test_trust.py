@@ -119,7 +119,7 @@ def test_while_nodes_are_joining_no_node_is_trusted_alone(tmp_path: Path) -> Non
         await canary(world, "a", WON)
         assert await shut(world) == []
 
-        world.clock.seconds += SETTLE_SECONDS
+        await world.roster.put(NodeRecord(id="a", profile="full", address="", beat=int(1000 * SETTLE_SECONDS) + 1))
         await canary(world, "b", LOST)
         await canary(world, "a", WON)
 

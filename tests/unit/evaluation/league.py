@@ -45,9 +45,7 @@ def variance_between(inverse: Sequence[Sequence[float]], shakes: Sequence[_Shake
     size = len(inverse)
     rows = [inverse[place] if place < size else (0.0,) * size for place in (one, other)]
     moves = [*(mine - theirs for mine, theirs in zip(*rows, strict=True)), 0.0]
-    return math.fsum(
-        each.variance * (moves[min(each.one, size)] - moves[min(each.other, size)]) ** 2 for each in shakes
-    )
+    return math.fsum(by * (moves[min(mine, size)] - moves[min(theirs, size)]) ** 2 for mine, theirs, by in shakes)
 
 
 def difference(group: Group, one: Player, other: Player, confidence: float = _CONFIDENCE) -> Interval:

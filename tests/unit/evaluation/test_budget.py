@@ -9,7 +9,6 @@ from ringrift.evaluation.budget import (
     _ALPHA_MIN,
     _PURSES,
     Account,
-    _level,
     _stricter,
     begin,
     expected_share,
@@ -28,6 +27,11 @@ def after(story: str, budget: Budget = BUDGET) -> Account:
     for step in story:
         account = begin(account, GATE)[0] if step == "b" else settle(account, budget, promoted=step == "p")
     return account
+
+
+def level(account: Account, gate: Gate) -> float:
+    """Return the alpha of the next test."""
+    return begin(account, gate)[1].alpha
 
 
 # The steps of a history: begin, or settle with this outcome if anything is open.
@@ -65,7 +69,7 @@ def test_nothing_is_lost_between_the_purses(steps: list[str]) -> None:
 
 @settings(max_examples=50)
 @given(STEPS, st.integers(0, 199))
-def test_one_more_promotion_never_lowers_a_level(steps: list[str], place: int) -> None:
+def test_one_more_promotion_never_lowers_alevel(steps: list[str], place: int) -> None:
     """FDR control rests on this: had a rejected candidate been promoted, every later test would get as much or more."""
     story = possible(steps)
     if "r" not in story[place:]:
@@ -74,15 +78,15 @@ def test_one_more_promotion_never_lowers_a_level(steps: list[str], place: int) -
     other = story[:turned] + "p" + story[turned + 1 :]
 
     for end in range(turned + 1, len(story) + 1):
-        assert _level(after(other[:end]), GATE) >= _level(after(story[:end]), GATE) - 1e-15
+        assert level(after(other[:end]), GATE) >= level(after(story[:end]), GATE) - 1e-15
 
 
 def test_an_unsettled_test_does_not_count() -> None:
     """A test that is still running has paid and earned nothing: only settled promotions raise the next level."""
     running = after("bb")
 
-    assert _level(settle(running, BUDGET, promoted=True), GATE) > _level(running, GATE)
-    assert _level(running, GATE) < _level(after("b"), GATE) < _level(after(""), GATE)
+    assert level(settle(running, BUDGET, promoted=True), GATE) > level(running, GATE)
+    assert level(running, GATE) < level(after("b"), GATE) < level(after(""), GATE)
 
 
 def test_the_order_in_which_tests_settle_does_not_matter() -> None:
@@ -94,15 +98,15 @@ def test_in_vain_levels_fall_but_do_not_vanish() -> None:
     """After a thousand rejections a test still gets more than the least, and after a promotion plenty again."""
     account = after("br" * 1000)
 
-    assert _ALPHA_MIN < _level(account, GATE) < 1e-4
-    assert _level(settle(begin(account, GATE)[0], BUDGET, promoted=True), GATE) > 1e-3
+    assert _ALPHA_MIN < level(account, GATE) < 1e-4
+    assert level(settle(begin(account, GATE)[0], BUDGET, promoted=True), GATE) > 1e-3
 
 
 def test_a_test_never_gets_more_than_its_gate_states() -> None:
     """A run that promotes nearly every candidate saves its surplus."""
     account = after("bp" * 200)
 
-    assert _level(account, GATE) == GATE.alpha
+    assert level(account, GATE) == GATE.alpha
     assert account.spent == pytest.approx(200 * GATE.alpha, rel=0.1)
     assert sum(account.purses) == pytest.approx(200 * (BUDGET.share - GATE.alpha), rel=0.1)
 
@@ -136,7 +140,8 @@ def test_begin_returns_the_alpha_it_has_spent() -> None:
 
     paid, gate = begin(account, GATE)
 
-    assert gate.alpha == _level(account, GATE)
+    offered = sum(purse * 0.5**place for place, purse in enumerate(account.purses, start=1))
+    assert gate.alpha == pytest.approx(min(offered, GATE.alpha))
     assert paid.spent - account.spent == pytest.approx(gate.alpha)
     assert paid.begun == account.begun + 1
 

@@ -17,16 +17,16 @@ def stage(random: Random, size: int) -> tuple[list[list[float]], list[_Shake]]:
         for other in range(one + 1):
             inverse[one][other] = inverse[other][one] = random.uniform(-0.3, 0.3) + (one == other) * 2.0
     pairs = [(one, other) for other in range(size + 1) for one in range(other)]
-    return inverse, [_Shake(one=one, other=other, variance=random.expovariate(1.0)) for one, other in pairs]
+    return inverse, [(one, other, random.expovariate(1.0)) for one, other in pairs]
 
 
 def moved(random: Random, inverse: list[list[float]], shakes: list[_Shake]) -> list[float]:
     """One replicate: every meeting pushes its two players apart at random."""
     push = [0.0] * (len(inverse) + 1)
-    for shake in shakes:
-        by = random.gauss(0.0, math.sqrt(shake.variance))
-        push[shake.one] += by
-        push[shake.other] -= by
+    for one, other, variance in shakes:
+        by = random.gauss(0.0, math.sqrt(variance))
+        push[one] += by
+        push[other] -= by
     return [math.fsum(map(float.__mul__, row, push)) for row in inverse]
 
 
@@ -63,4 +63,4 @@ def test_a_difference_has_no_variance_with_itself() -> None:
 
 def test_only_pinned_players_are_no_error() -> None:
     """Where all players are pinned there is nothing to vary."""
-    assert _variances([], [_Shake(one=0, other=1, variance=2.0)]) == []
+    assert _variances([], [(0, 1, 2.0)]) == []

@@ -5,17 +5,15 @@ from random import Random
 
 import pytest
 
-from ringrift.evaluation.interval import _HOUR, _POINTS_MAX, Interval, Point, eta, velocity
+from ringrift.evaluation.interval import _HOUR, _POINTS_MAX, Interval, _Point, eta, velocity
 
 TRIALS = 1000
 REACH = 1.959964
 
 
-def point(hours: float, elo: float, error: float) -> Point:
+def point(hours: float, elo: float, error: float) -> _Point:
     """A rating with this standard error."""
-    return Point(
-        at=1.7e9 + hours * _HOUR, elo=Interval(value=elo, lower=elo - REACH * error, upper=elo + REACH * error)
-    )
+    return 1.7e9 + hours * _HOUR, Interval(value=elo, lower=elo - REACH * error, upper=elo + REACH * error)
 
 
 def test_points_on_a_line_have_its_slope() -> None:

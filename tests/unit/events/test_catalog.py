@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringrift.events import catalog, daemon, data, edge, evaluation, model, node, pipeline, selfplay, training, work
+from ringrift.events import catalog, daemon, data, evaluation, model, node, pipeline, selfplay, training, work
 from ringrift.events.base import Event, Unknown
 from ringrift.events.catalog import EVENTS, FOR_PEOPLE
 from ringrift.events.schema import example
 from ringrift.kernel.errors import InputError, InvalidId, InvalidPayload, TooDeep, TooLarge
 from ringrift.kernel.ids import check_name
+from ringrift_compat.events import edge
 
 EVIDENCE = model.Evidence(blocks=40, score=0.58, llr=3.1, lower=-2.9, upper=2.9, rule="above the upper bound")
 EXAMPLES: tuple[Event, ...] = (

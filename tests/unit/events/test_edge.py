@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringrift.events.edge import DEPTH_MAX, SIZE_MAX, check, check_scalars
+from ringrift.events.catalog import SIZE_MAX, check_scalars
 from ringrift.kernel.errors import InputError, InvalidPayload, TooDeep, TooLarge
+from ringrift_compat.events.edge import _DEPTH_MAX, check
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -83,7 +84,8 @@ def test_deep_nesting_is_refused_before_it_is_parsed(raw: bytes) -> None:
     with pytest.raises(TooDeep) as error:
         check(raw, size_max=10**6)
 
-    assert str(error.value) == f"payload is nested at least {DEPTH_MAX + 1} deep; the limit is {DEPTH_MAX}: flatten it"
+    depths = f"{_DEPTH_MAX + 1} deep; the limit is {_DEPTH_MAX}"
+    assert str(error.value) == f"payload is nested at least {depths}: flatten it"
 
 
 def test_the_depth_has_an_exact_limit() -> None:

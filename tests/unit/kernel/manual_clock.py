@@ -6,9 +6,10 @@ class ManualClock:
 
     def __init__(self, seconds: float = 1_000.0) -> None:
         self.seconds = seconds
+        self.step = 0.0  # how far the wall clock was moved
 
     def now(self) -> float:
-        return 1_700_000_000.0 + self.seconds
+        return 1_700_000_000.0 + self.seconds + self.step
 
     def tick(self) -> float:
         return self.seconds

@@ -1,12 +1,16 @@
 """Delays double from the first to the longest, and end with the last attempt."""
 
+import asyncio
+from itertools import pairwise
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringrift.kernel.backoff import Backoff
+from ringrift.kernel.backoff import Backoff, wait_out
+from ringrift.kernel.errors import TRANSIENT, Backpressure
+from ringrift.sim.loop import run as simulate
 
 
 @pytest.mark.parametrize(
@@ -41,3 +45,49 @@ def test_jitter_only_adds_and_never_more_than_its_share(attempts: int, seed: int
 def test_thousands_of_attempts_keep_the_longest_delay() -> None:
     """The doubling stops at the longest delay for any number of attempts, instead of overflowing."""
     assert Backoff(first_seconds=1.0, seconds_max=60.0, tries=10_000).delay(2_000) == 60.0
+
+
+def test_what_passes_by_itself_is_waited_out() -> None:
+    """The call is made again with growing pauses, and each error is shown, until it returns."""
+
+    async def story(_: object) -> tuple[str, list[Exception], list[float]]:
+        loop, errors, moments = asyncio.get_running_loop(), list[Exception](), list[float]()
+
+        async def call() -> str:
+            moments.append(loop.time())
+            if len(moments) <= 8:
+                raise TRANSIENT[len(moments) % 2]("store", 1)
+            return "done"
+
+        return await wait_out(call, on_wait=errors.append), errors, moments
+
+    result, errors, moments = simulate(1, story)
+    pauses = [round(after - before, 3) for before, after in pairwise(moments)]
+
+    assert (result, len(errors)) == ("done", 8)
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+
+
+def test_waiting_out_has_an_end_where_it_is_named() -> None:
+    """After so many seconds the last error is raised; other errors are raised at once."""
+
+    async def story(_: object) -> tuple[float, list[Exception]]:
+        loop, waits = asyncio.get_running_loop(), list[Exception]()
+
+        async def call() -> None:
+            raise Backpressure("store", 1)
+
+        async def fail() -> None:
+            raise ValueError("no")
+
+        with pytest.raises(Backpressure):
+            await wait_out(call, seconds_max=30.0)
+        seconds = loop.time()
+        with pytest.raises(ValueError, match="no"):
+            await wait_out(fail, on_wait=waits.append)
+        return seconds, waits
+
+    seconds, waits = simulate(1, story)
+
+    assert 28.0 <= seconds <= 30.0
+    assert waits == []

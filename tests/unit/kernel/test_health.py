@@ -2,7 +2,7 @@
 
 import pytest
 
-from ringrift.kernel.health import Health, Status, liveness, readiness, worst
+from ringrift.kernel.health import ALIVE, READY, Health, Status, probe, worst
 
 
 def parts(*statuses: Status) -> list[Health]:
@@ -53,12 +53,12 @@ def test_probes_check_critical_parts(status: Status, alive: bool, ready: bool) -
     """Unhealthy is not alive; unknown is not ready; parts that are not critical change nothing."""
     total = [Health(part="heart", status=status), Health(part="hobby", status=Status.UNHEALTHY)]
 
-    assert bool(liveness(total, {"heart"})) is alive
-    assert bool(readiness(total, {"heart"})) is ready
+    assert bool(probe(total, {"heart"}, ALIVE)) is alive
+    assert bool(probe(total, {"heart"}, READY)) is ready
 
 
 def test_a_critical_part_that_reports_nothing_is_neither_alive_nor_ready() -> None:
     """A list without it is not a list in which it is well; the answer names it."""
-    assert liveness([], {"heart"}).reasons == ("heart: reports nothing",)
-    assert not readiness([Health(part="hobby", status=Status.HEALTHY)], {"heart"})
-    assert liveness([], ())
+    assert probe([], {"heart"}, ALIVE).reasons == ("heart: reports nothing",)
+    assert not probe([Health(part="hobby", status=Status.HEALTHY)], {"heart"}, READY)
+    assert probe([], (), ALIVE)

@@ -79,7 +79,7 @@ def test_evidence_is_the_verdict_of_the_gate() -> None:
     won = with_blocks(challenged(dispatched=4), [Block(number=number, scores=WIN) for number in range(4)], 2)
     judged = outcome(won, 2)
 
-    fields = msgspec.structs.asdict(evidence(judged, won))
+    fields = msgspec.structs.asdict(evidence(judged))
 
     assert judged.decided is True
     assert (fields.pop("alpha"), fields.pop("ranked")) == (POLICY.gate.alpha, False)

@@ -95,7 +95,7 @@ def test_every_record_of_trouble_is_read(tmp_path: Path) -> None:
             for kind, subject in (("data_lost", VARIANT), ("quarantine", "n1"), ("work_buried", f"{VARIANT}/train")):
                 await alerts.apply(tx, [Alert(kind=kind, subject=subject, level="severe", detail="so it is")], now)
             report = {"component": "trainer", "error": "no loss", "severity": "error", "node": "n1"}
-            await ERRORS.put(tx, [ErrorReport(id="1", time=now, **report)])
+            await ERRORS.put(tx, [ErrorReport(id="1", time=now, tick=world.clock.tick(), **report)])
         issues = await watched.issues()
         assert sorted(issues) == [
             f"blobs/{VARIANT}",

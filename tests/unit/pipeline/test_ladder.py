@@ -9,6 +9,7 @@ from ringrift.daemons.ladder import ladder as look
 from ringrift.events.evaluation import Pair, Strength, Summary
 from ringrift.jobs import ORDINARY, JobFilter, Match, Purpose
 from ringrift.kernel.settings import Policy
+from ringrift.kernel.stall_detector import StallDetector
 from ringrift.pipeline.ladder import _PAIRS_PER_ROUND, _UNCERTAIN_ELO, LADDERS, Ladder, _pairs, climb, may_climb
 from ringrift.pipeline.line import Ancestor, Stage
 from ringrift.pipeline.ratings import RATINGS, LineRatings
@@ -43,7 +44,7 @@ def state(*log: tuple[str, str], half: float = 50.0) -> LineRatings:
 
 RATED = state((CHAMPION, OLD), ("greedy", BEFORE))
 SURE = state((CHAMPION, OLD), half=_UNCERTAIN_ELO - 1.0)
-FIRST = Ladder(variant=VARIANT, time=0.0)
+FIRST = Ladder(variant=VARIANT)
 
 
 def pressed(level: str) -> QueuePressure:
@@ -54,30 +55,30 @@ def pressed(level: str) -> QueuePressure:
 
 
 @pytest.mark.parametrize(
-    ("ratings", "policy", "level", "live", "at", "rule"),
+    ("ratings", "policy", "level", "live", "is_due", "rule"),
     [
-        (RATED, CLIMBS, "none", 0, HOUR, None),
-        (RATED, CLIMBS, "none", 1, HOUR, "jobs of an earlier round"),
-        (RATED, CLIMBS, "none", 0, HOUR - 1.0, "seconds since the last round"),
-        (RATED, CLIMBS, "low", 0, HOUR, "the queue evaluation is at low, items that wait"),
-        (SURE, CLIMBS, "none", 0, HOUR, "Elo that the champion's rating may be off by"),
-        (state((GONE, OLD)), CLIMBS, "none", 0, HOUR, "pairs that ratings would learn from"),
-        (LineRatings(variant=VARIANT), CLIMBS, "none", 0, HOUR, "pairs that ratings would learn from"),
+        (RATED, CLIMBS, "none", 0, True, None),
+        (RATED, CLIMBS, "none", 1, True, "jobs of an earlier round"),
+        (RATED, CLIMBS, "none", 0, False, "seconds since the last round"),
+        (RATED, CLIMBS, "low", 0, True, "the queue evaluation is at low, items that wait"),
+        (SURE, CLIMBS, "none", 0, True, "Elo that the champion's rating may be off by"),
+        (state((GONE, OLD)), CLIMBS, "none", 0, True, "pairs that ratings would learn from"),
+        (LineRatings(variant=VARIANT), CLIMBS, "none", 0, True, "pairs that ratings would learn from"),
         (
             RATED,
             msgspec.structs.replace(CLIMBS, ladder_seconds=0.0),
             "none",
             0,
-            HOUR,
+            True,
             "a schedule: policy.ladder_seconds",
         ),
     ],
 )
 def test_a_round_waits_until_it_is_due_and_the_queue_is_free(
-    ratings: LineRatings, policy: Policy, level: str, live: int, at: float, rule: str | None
+    ratings: LineRatings, policy: Policy, level: str, live: int, is_due: bool, rule: str | None
 ) -> None:
     """The verdict names the first missing condition."""
-    verdict = may_climb(LINE, ratings, FIRST, policy, pressure=pressed(level), live=live, at=at)
+    verdict = may_climb(LINE, ratings, policy, is_due=is_due, pressure=pressed(level), live=live, at=HOUR)
 
     assert verdict.allowed is (rule is None)
     assert rule is None or verdict.rule == rule
@@ -96,9 +97,9 @@ def test_only_available_players_are_paired() -> None:
 
 def test_a_round_enqueues_its_blocks_and_no_more() -> None:
     """Shared among the pairs, in jobs of the usual size, with the lowest priority, on openings of its own."""
-    after, jobs = climb(LINE, RATED, Ladder(variant=VARIANT, round=3, time=0.0), CLIMBS, HOUR)
+    after, jobs = climb(LINE, RATED, Ladder(variant=VARIANT, round=3), CLIMBS)
 
-    assert after == Ladder(variant=VARIANT, round=4, time=HOUR)
+    assert after == Ladder(variant=VARIANT, round=4)
     assert [(job.candidate, job.opponent, job.first, job.count) for job in jobs] == [
         (CHAMPION, OLD, 0, 4),
         (CHAMPION, OLD, 4, 1),
@@ -108,7 +109,7 @@ def test_a_round_enqueues_its_blocks_and_no_more() -> None:
     assert {job.priority < ORDINARY for job in jobs} == {True}
     assert {job.purpose for job in jobs} == {Purpose.LADDER}
     assert jobs[2].blobs == (BEFORE,)
-    again, more = climb(LINE, RATED, after, CLIMBS, 2 * HOUR)
+    again, more = climb(LINE, RATED, after, CLIMBS)
     assert again.round == 5
     assert {job.seed for job in jobs} & {job.seed for job in more} == set()
 
@@ -119,7 +120,7 @@ def test_a_round_is_never_larger_than_the_policy_allows(blocks: int) -> None:
     many = state(*((CHAMPION, OLD), (CHAMPION, BEFORE), (BEFORE, OLD), (OLD, "greedy"), (OLD, "random")))
     policy = msgspec.structs.replace(CLIMBS, ladder_blocks=blocks)
 
-    _, jobs = climb(LINE, many, FIRST, policy, HOUR)
+    _, jobs = climb(LINE, many, FIRST, policy)
 
     assert sum(job.count for job in jobs) == blocks
     assert len({(job.candidate, job.opponent) for job in jobs}) <= _PAIRS_PER_ROUND
@@ -169,7 +170,7 @@ def test_the_daemon_starts_a_round_when_it_is_due(tmp_path: Path) -> None:
     """Not at first sight; after an interval once; not again while it is under way; the gate's verdict is stored."""
 
     async def story(world: World) -> None:
-        roles = await world.roles()
+        roles, memory = await world.roles(), StallDetector()
 
         async def tick(seconds: float) -> int:
             world.clock.seconds += seconds
@@ -179,6 +180,7 @@ def test_the_daemon_starts_a_round_when_it_is_due(tmp_path: Path) -> None:
                 policy=CLIMBS,
                 envelopes=world.envelopes,
                 clock=world.clock,
+                memory=memory,
             )
             return len(await world.jobs("ready"))
 
@@ -188,6 +190,7 @@ def test_the_daemon_starts_a_round_when_it_is_due(tmp_path: Path) -> None:
         assert await tick(0.0) == 0
         assert await tick(HOUR - 1.0) == 0
         assert await tick(1.0) == 4
+        assert await tick(30.0) == 4
         assert await tick(2 * HOUR) == 4
         async with world.store.begin() as tx:
             await cancel(tx, JobFilter(purpose=Purpose.LADDER), world.envelopes)

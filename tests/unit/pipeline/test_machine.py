@@ -8,6 +8,8 @@ from ringrift.evaluation.gate import _ELO_MAX
 from ringrift.events import data, evaluation, model, pipeline
 from ringrift.jobs import STAGE, URGENT, Distribute, Export, JobFilter, Match, Purpose, Sync, Train, Verify
 from ringrift.kernel.errors import InvalidId
+from ringrift.kernel.settings import Gate
+from ringrift.kernel.value import changed
 from ringrift.pipeline.line import Batch, Line, Stage, _BatchCounts
 from ringrift.pipeline.machine import advance, new_line
 from ringrift.pipeline.step import Step, context_for
@@ -223,6 +225,31 @@ def test_a_fast_win_does_not_decide_before_a_slow_block() -> None:
 
     assert story.publish(result(second, WIN)).line.stage is Stage.EVALUATING
     assert story.publish(result(first, WIN)).line.stage is Stage.DISTRIBUTING
+
+
+@pytest.mark.parametrize("scores", [WIN, LOSS], ids=["wins", "losses"])
+def test_blocks_behind_a_hole_decide_nothing(scores: tuple[float, ...]) -> None:
+    """Blocks 8 to 15 come before 0 to 7, all the same, and enough to decide: nothing is decided until the hole closes.
+
+    What is quick to play would otherwise decide for what is slow.
+    """
+    gate = Gate(elo_0=0.0, elo_1=200.0, blocks_min=4, blocks_max=64)
+    story = Story(changed(POLICY, gate=gate, blocks_per_job=8))
+    for stage in (Stage.VERIFYING, Stage.COLLECTING, Stage.EVALUATING):
+        story.go(stage)
+    first, second = story.pop("match"), story.pop("match")
+    assert isinstance(first, Match)
+    assert isinstance(second, Match)
+    assert (first.first, first.count, second.first, second.count) == (0, 8, 8, 8)
+
+    step = story.publish(result(second, scores))
+
+    assert (step.line.stage, step.decision) == (Stage.EVALUATING, None)
+    [verdict] = [verdict for verdict in step.verdicts if verdict.gate == Stage.EVALUATING]
+    assert (verdict.allowed, verdict.value) == (False, 0.0)
+    decided = story.publish(result(first, scores))
+    assert decided.decision is not None
+    assert decided.decision.promoted is (scores == WIN)
 
 
 def test_unrequested_blocks_do_not_count() -> None:

@@ -7,7 +7,7 @@ import msgspec
 from ringrift.evaluation import blocks
 from ringrift.events.evaluation import Block, BlocksPlayed
 from ringrift.kernel.value import changed
-from ringrift.pipeline.ratings import _MATCHES, BLOCKS, record_blocks
+from ringrift.pipeline.ratings import BLOCKS, MATCHES, record_blocks
 from unit.work.world import World, play
 
 PLAYED = BlocksPlayed(
@@ -33,8 +33,8 @@ def test_blocks_stay_as_first_reported(tmp_path: Path) -> None:
             await record_blocks(tx, msgspec.structs.replace(OTHER, settings="sims=32"), 8.0)
 
         async with world.store.read() as view:
-            rows = await BLOCKS.all(view, "match", row.id)
-            matches = await _MATCHES.all(view, "variant", "hex8_3p")
+            rows = [block for block in await BLOCKS.all(view) if block.match == row.id]
+            matches = sorted(await MATCHES.all(view), key=lambda match: match.time)
             named = await BLOCKS.get_many(view, [block.id for block in fresh])
         assert (len(fresh), again) == (3, ())
         expected = [(0, "a", 5.0), (0, "b", 7.0), (1, "a", 5.0), (2, "a", 5.0)]
@@ -54,6 +54,6 @@ def test_invalid_blocks_are_not_stored(tmp_path: Path) -> None:
         async with world.store.begin() as tx:
             _, fresh = await record_blocks(tx, bad, 5.0)
         async with world.store.read() as view:
-            assert (fresh, await _MATCHES.all(view, "variant", "hex8_3p")) == ((), [])
+            assert (fresh, await MATCHES.all(view)) == ((), [])
 
     play(tmp_path, story)

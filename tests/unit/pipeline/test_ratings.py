@@ -178,6 +178,7 @@ def test_a_rating_job_is_enqueued_once_and_its_result_is_stored(tmp_path: Path) 
             return len(await world.jobs("ready"))
 
         await begin(world)
+        await take(world, model.Promoted(variant=VARIANT, model=START, generation=0, previous=None))
         await take(world, blocks(0, 4))
         await take(world, blocks(4, 4, node="n2"))
         assert await tick() == 0
@@ -226,13 +227,9 @@ def test_a_node_without_room_enqueues_nothing(tmp_path: Path) -> None:
         await take(world, blocks(0, 4))
         await take(world, decided())
 
-        await look(
-            store=world.store,
-            blobs=Full("here"),
-            roles=roles,
-            envelopes=world.envelopes,
-            clock=world.clock,
-        )
+        parts = {"store": world.store, "roles": roles, "envelopes": world.envelopes, "clock": world.clock}
+        with pytest.raises(NoRoom):  # its supervisor waits for room
+            await look(blobs=Full("here"), **parts)
 
         assert await world.jobs() == []
         async with world.store.read() as view:
@@ -362,8 +359,9 @@ def test_baselines_are_rated_but_not_paired_with_each_other() -> None:
         variant=VARIANT, tally=add(Tally(), seen), anchors=(), settings="s", summarized=(START,), playable=(ONE, START)
     )
 
-    pairs = worker._pairs(request)
-    log = worker._summary(request, worker.rate(request.tally, {}))
+    groups = worker.fit(request.tally, {})
+    pairs = worker._pairs(request, groups)
+    log = worker._summary(request, groups, worker.rate(groups))
 
     named = {"greedy", "random"}
     assert pairs

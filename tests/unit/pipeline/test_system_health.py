@@ -202,15 +202,6 @@ def test_a_critical_daemon_counts_more_than_others_and_one_that_rests_not_at_all
     assert judged(**daemons(resting)).off == ("daemons", "daemons/n1/rate")
 
 
-def test_a_store_that_cannot_be_read_leaves_nothing_to_know() -> None:
-    """No points, critical, and the error with what to do."""
-    health = rules.unreadable("no such file")
-
-    assert (health.score, health.status, health.is_critical) == (0.0, Status.UNHEALTHY, True)
-    assert "no such file" in health.reasons()[0]
-    assert "ringrift doctor" in health.reasons()[0]
-
-
 @pytest.mark.parametrize(
     ("score", "status"),
     [

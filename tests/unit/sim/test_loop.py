@@ -5,8 +5,7 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -322,38 +321,6 @@ def test_the_tools_of_asyncio_work() -> None:
         return [*moments, loop.time(), await asyncio.to_thread(sum, [1, 2])]
 
     assert run(1, main) == [6, 8, 10, 3]
-
-
-def test_the_end_is_quiet() -> None:
-    """Closing the loop neither raises nor warns, whatever the state of its tasks."""
-
-    @asynccontextmanager
-    async def slow_to_leave() -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await elapse(1)
-            asyncio.get_running_loop().call_soon(print)
-
-    async def nested() -> None:
-        never_awaited = elapse(1)
-        async with slow_to_leave(), slow_to_leave():
-            await elapse(60)
-        await never_awaited
-
-    async def stubborn() -> None:
-        while True:
-            with suppress(BaseException):
-                await elapse(60)
-
-    async def main(loop: SimLoop) -> list[Any]:
-        tasks = [loop.spawn(host, coro) for host in "ab" for coro in (nested(), stubborn())]
-        await elapse(5)
-        loop.kill("a")
-        return [*tasks, loop.spawn("a", elapse(1))]
-
-    run(1, main).clear()
-    gc.collect()
 
 
 ORDERS = st.lists(st.tuples(st.sampled_from(("spawn", "kill", "pause", "resume")), st.sampled_from("abc")), max_size=30)

@@ -12,7 +12,7 @@ from typing import Any
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.health import Status
 from ringrift.supervision import hang_detector
-from ringrift.supervision.hang_detector import _PLACE_CHARACTERS_MAX, CheckIntervals, _place, _Stall, _StallWatch
+from ringrift.supervision.hang_detector import _PLACE_CHARACTERS_MAX, CheckIntervals, _place, _StallWatch
 from unit.supervision.watched import PARTS, health, serving, supervisor, ticking, undisturbed
 from unit.work.world import World, play
 from wait import wait_until
@@ -41,11 +41,11 @@ def logged(task: str) -> Iterator[list[str]]:
 
 def test_a_blocked_loop_is_reported_while_it_is_blocked() -> None:
     """The watch logs the task and the line while they block the loop, and reports the whole length afterwards."""
-    ends: list[_Stall] = []
+    ends: list[tuple[str, str, float]] = []
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        watch = _StallWatch(SystemClock(), LIMIT_SECONDS, ends.append)
+        watch = _StallWatch(SystemClock(), LIMIT_SECONDS, lambda *stall: ends.append(stall))
 
         async def block_the_loop() -> None:
             blocked = threading.Event()
@@ -56,24 +56,24 @@ def test_a_blocked_loop_is_reported_while_it_is_blocked() -> None:
             raise AssertionError("no stall was logged")
 
         await loop.create_task(block_the_loop(), name=CULPRIT)
-        await wait_until(lambda: any(stall.task == CULPRIT for stall in ends))
+        await wait_until(lambda: any(task == CULPRIT for task, _, _ in ends))
         watch.stop()
 
     with logged(CULPRIT) as messages:
         asyncio.run(story())
 
-    [message], [end] = messages, [stall for stall in ends if stall.task == CULPRIT]
+    [message], [seconds] = messages, [seconds for task, _, seconds in ends if task == CULPRIT]
     assert "test_stall.py" in message
     assert message.endswith("in block_the_loop")
-    assert end.seconds >= LIMIT_SECONDS
+    assert seconds >= LIMIT_SECONDS
 
 
 def test_a_busy_loop_that_answers_is_left_in_peace() -> None:
     """Many short steps are not one long one."""
-    stalls: list[_Stall] = []
+    stalls: list[tuple[str, str, float]] = []
 
     async def story() -> None:
-        watch = _StallWatch(SystemClock(), BLOCKED_SECONDS_MAX, stalls.append)
+        watch = _StallWatch(SystemClock(), BLOCKED_SECONDS_MAX, lambda *stall: stalls.append(stall))
         for _ in range(1000):
             await asyncio.sleep(0)
         watch.stop()
@@ -87,7 +87,7 @@ def test_a_watch_ends_with_its_loop() -> None:
     """A closed loop takes no calls: the thread ends, without an error."""
 
     async def story() -> _StallWatch:
-        return _StallWatch(SystemClock(), LIMIT_SECONDS, lambda stall: None)
+        return _StallWatch(SystemClock(), LIMIT_SECONDS, lambda *stall: None)
 
     watch = asyncio.run(story())
     watch._thread.join(BLOCKED_SECONDS_MAX)

@@ -1,12 +1,18 @@
 """The ledger lists which node holds which blob, and is corrected by observations."""
 
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
+from ringrift.sim.blobs import MemoryBlobs
+from ringrift.store.ports import Tx
 from ringrift.sync import ledger
 from unit.work.world import World, play
 
-BLOBS = [digit * 64 for digit in "abcdef"]
+BLOBS = [digit * 64 for digit in "019aef"]
 
 
 def test_holders_are_listed_by_blob(tmp_path: Path) -> None:
@@ -35,12 +41,50 @@ def test_the_ledger_is_corrected_to_the_observed_files(tmp_path: Path) -> None:
 
         for _ in range(20):
             before, here = ({blob for blob in BLOBS if rng.random() < 0.5} for _ in range(2))
-            async with world.store.begin() as tx:
-                await ledger.correct(tx, "me", before)
-                added, deleted = await ledger.correct(tx, "me", here)
+            blobs = MemoryBlobs()
+            blobs.files.update(dict.fromkeys(before, b""))
+            await ledger.correct(world.store, blobs, "me")
+            blobs.files = dict.fromkeys(here, b"")
+            added, deleted = await ledger.correct(world.store, blobs, "me")
 
+            assert await ledger.correct(world.store, blobs, "me") == (0, 0)
             assert (added, deleted) == (len(here - before), len(before - here))
             assert {blob for blob in BLOBS if "me" in await world.holders(blob)} == here
             assert "other" in await world.holders(BLOBS[0])
+
+    play(tmp_path, story)
+
+
+def test_a_large_folder_is_corrected_in_short_transactions(tmp_path: Path) -> None:
+    """A node with many blobs starts without a long transaction, and with none if nothing has changed."""
+
+    async def story(world: World) -> None:
+        sizes = list[int]()
+
+        class Counted:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(world.store, name)
+
+            @asynccontextmanager
+            async def begin(self) -> AsyncIterator[Tx]:
+                async with world.store.begin() as tx:
+                    before = len(await tx.scan("holding", "", 10_000))
+                    yield tx
+                    sizes.append(abs(len(await tx.scan("holding", "", 10_000)) - before))
+
+        blobs = MemoryBlobs()
+        names = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(1_234)]
+        blobs.files = dict.fromkeys(names, b"")
+        await world.hold(names[7], "other", "third")
+
+        store: Any = Counted()
+        assert await ledger.correct(store, blobs, "me") == (1_234, 0)
+        assert sizes == [500, 500, 234]
+        assert await ledger.correct(store, blobs, "me") == (0, 0)
+        assert len(sizes) == 3
+        blobs.files.clear()
+        assert await ledger.correct(store, blobs, "me") == (0, 1_234)
+        assert await world.holders(names[7]) == ["other", "third"]
+        assert sizes[3:] == [500, 500, 234]
 
     play(tmp_path, story)

@@ -4,26 +4,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringrift.sync.plan import Place, targets
+from ringrift.sync.plan import targets
 
 NODES = st.sampled_from(["a", "b", "c", "d", "e", "f"])
-PLACES = st.lists(st.builds(Place, node=NODES, durable=st.booleans()), max_size=6, unique_by=lambda place: place.node)
+DURABLE = st.dictionaries(NODES, st.booleans(), max_size=6)
 
 
 @settings(max_examples=40)
-@given(st.sets(NODES), PLACES, NODES, st.integers(1, 8))
-def test_copies_go_where_they_are_missing(holders: set[str], places: list[Place], here: str, copies_min: int) -> None:
+@given(st.sets(NODES), DURABLE, NODES, st.integers(1, 8))
+def test_copies_go_where_they_are_missing(
+    holders: set[str], durable: dict[str, bool], here: str, copies_min: int
+) -> None:
     """For every set of nodes: no holder gets a copy, no node gets two, and every missing copy is made if there is
     room."""
-    chosen = targets(holders, places, here, copies_min)
+    chosen = targets(holders, durable, here, copies_min)
 
-    present = {place.node for place in places}
+    present = set(durable)
     missing = max(copies_min - len(present & holders), 0)
     assert set(chosen) <= present - holders
     assert len(set(chosen)) == len(chosen) == min(missing, len(present - holders))
     assert not chosen or here not in present - holders or chosen[0] == here
-    durable = {place.node for place in places if place.durable}
-    others = [node in durable for node in chosen if node != here]
+    others = [durable[node] for node in chosen if node != here]
     assert others == sorted(others, reverse=True)
 
 
@@ -43,6 +44,6 @@ def test_this_node_comes_first_then_durable_nodes(
     holders: tuple[str, ...], here: str, copies_min: int, expected: list[str]
 ) -> None:
     """Holders that are not present do not count, and a machine that may vanish comes last unless it is this one."""
-    places = [Place(node="c", durable=False), Place(node="b"), Place(node="a")]
+    durable = {"c": False, "b": True, "a": True}
 
-    assert targets(holders, places, here, copies_min) == expected
+    assert targets(holders, durable, here, copies_min) == expected

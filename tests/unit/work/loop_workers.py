@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from ringrift.work.launch.ports import ReportProgress
+from ringrift.work.launch.ports import Progress, ReportProgress
 from ringrift.workload.api import JobResult, JobSpec
 
 Behaviour = Callable[["LoopWorker", JobSpec, ReportProgress], Awaitable[JobResult]]
@@ -27,6 +27,7 @@ class LoopWorker:
 
     async def run(self, spec: JobSpec, resume: str | None, report: ReportProgress) -> JobResult:
         assert self.ended is None, "a worker that was ended is not used again"
+        report(Progress(0.0, {}))  # as the process does when it gets a job
         self.specs.append(spec)
         self.resumed.append(resume)
         return await self._behaviour(self, spec, report)

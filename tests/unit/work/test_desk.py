@@ -10,13 +10,10 @@ from ringrift.events import catalog
 from ringrift.events.node import Left
 from ringrift.events.work import Buried, Enqueued
 from ringrift.jobs import Distribute, Play
-from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.errors import InvalidWork, LeaseLost
 from ringrift.store.ports import JobRequest, Lease, Put, Renewal
-from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, JobOutcome, _grouped, _retry_pause
+from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, JobOutcome, _grouped
 from unit.work.world import World, play
-
-BACKOFF = Backoff(first_seconds=1.0, seconds_max=60.0, tries=3)
 
 
 def job(seed: int = 0) -> Play:
@@ -24,44 +21,9 @@ def job(seed: int = 0) -> Play:
     return Play(variant="hex8_2p", model="m", games=10, seed=seed)
 
 
-def fault(attempts: int = 1, *, retry: bool = True, started: bool = True) -> Fault:
-    """Return the fault of a lease after *attempts* attempts."""
-    lease = Lease(
-        job="j",
-        kind="play",
-        variant="hex8_2p",
-        key="play:hex8_2p:0",
-        body=b"{}",
-        holder="here",
-        fence=1,
-        renewals=0,
-        seconds=30.0,
-        attempts=attempts,
-    )
-    return Fault(lease=lease, error="no", retry=retry, started=started)
-
-
 def renewal(lease: Lease) -> Renewal:
     """Return the renewal that the holder of *lease* presents."""
     return Renewal(job=lease.job, fence=lease.fence)
-
-
-@pytest.mark.parametrize(
-    ("failed", "pause"),
-    [
-        (fault(1), 1.0),
-        (fault(2), 2.0),
-        (fault(3), None),
-        (fault(9), None),
-        (fault(1, retry=False), None),
-        (fault(3, started=False), 0.0),
-        (fault(1, retry=False, started=False), 0.0),
-    ],
-)
-def test_a_failed_job_waits_is_buried_or_goes_back_untouched(failed: Fault, pause: float | None) -> None:
-    """Attempts have growing pauses and a limit; a hopeless failure ends at once; a job that never began is ready
-    again."""
-    assert _retry_pause(failed, BACKOFF) == pause
 
 
 def test_a_result_its_records_and_its_events_come_together(tmp_path: Path) -> None:
@@ -310,5 +272,21 @@ def test_a_job_without_a_trace_begins_one(tmp_path: Path) -> None:
 
         assert [envelope.cause for envelope in envelopes] == ["", ""]
         assert envelopes[0].trace != envelopes[1].trace
+
+    play(tmp_path, story)
+
+
+def test_a_failure_of_the_node_opens_its_breaker_and_costs_no_try(tmp_path: Path) -> None:
+    """The job is ready for others at once, and this node claims no more jobs for a while."""
+
+    async def story(world: World) -> None:
+        [lease] = await world.claim(job())
+        fault = Fault(lease=lease, error="no gpu", started=False, cause="spawn")
+        assert await world.desk().fail([fault]) == {lease.job: True}
+
+        [row] = await world.jobs()
+        assert (row.state, row.pause, row.attempts) == ("ready", 0.0, 0)
+        assert await world.desk().claim({"play"}, 1) == ()
+        assert len(await world.desk("there").claim({"play"}, 1)) == 1
 
     play(tmp_path, story)

@@ -10,7 +10,7 @@ from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.errors import JobFailed
 from ringrift.work.desk import cancel
 from ringrift.work.launch.ports import Progress, ReportProgress
-from ringrift.work.runner import _PUBLISH_SECONDS, _RunningJob
+from ringrift.work.running_job import _PUBLISH_SECONDS, RunningJob
 from ringrift.workload.api import JobResult, JobSpec
 from unit.work.loop_workers import LoopLaunch, LoopWorker
 from unit.work.test_runner import job, runner, running, settled
@@ -51,7 +51,7 @@ def test_progress_is_published_when_it_changes_and_not_more_often_than_once_a_se
 
     async def story(world: World) -> None:
         [lease] = await world.claim(job())
-        running_job = _RunningJob(lease, job(), 0.0)
+        running_job = RunningJob(lease, job(), 0.0)
         published = []
         for tick, done in ((0.5, 0.1), (1.0, 0.2), (1.5, 0.3), (1.9, 0.4), (2.0, 0.4), (9.0, 0.4), (9.5, 0.5)):
             running_job.update(Progress(done, {}), tick)

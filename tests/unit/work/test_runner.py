@@ -20,7 +20,9 @@ from ringrift.store.ports import JobRequest, JobRow
 from ringrift.sync.transfer import Transfer
 from ringrift.work.desk import Fault, JobOutcome, cancel
 from ringrift.work.launch.ports import Progress, ReportProgress
-from ringrift.work.runner import Checkpoint, OnProgress, Runner, WorkerPool, _checkpoint, _RunningJob
+from ringrift.work.runner import OnProgress, Runner
+from ringrift.work.running_job import Checkpoint, RunningJob, last_checkpoint
+from ringrift.work.worker_pool import WorkerPool
 from ringrift.workload.api import JobResult, JobSpec
 from unit.work.loop_workers import LoopLaunch, LoopWorker
 from unit.work.world import LEASE_SECONDS, World, play
@@ -46,7 +48,7 @@ async def moved_at_once(job: Job, on_progress: OnProgress) -> JobOutcome:
 
 
 def runner(world: World, launch: LoopLaunch, settings: WorkSettings = SETTINGS, **changes: Any) -> Runner:
-    """Return a runner for play and distribute that polls for work all the time."""
+    """Return a runner for play and distribute that polls for work all the time; by default of the node *here*."""
     parts = {
         "fetch_inputs": all_here,
         "run_on_node": moved_at_once,
@@ -54,13 +56,17 @@ def runner(world: World, launch: LoopLaunch, settings: WorkSettings = SETTINGS, 
         "wait": _soon,
         "publish": world.router.publish_memory,
     } | changes
-    retry = parts.pop("retry", ONCE)
-    pool = WorkerPool(launch, settings)
-    return Runner("here", world.desk(retry=retry), pool, world.clock, settings, {"play", "distribute"}, **parts)
+    retry, node = parts.pop("retry", ONCE), parts.pop("node", "here")
+    desk, pool = parts.pop("desk", None) or world.desk(node, retry=retry), WorkerPool(launch, settings)
+    return Runner(node, desk, pool, world.clock, settings, {"play", "distribute"}, **parts)
 
 
 async def _soon(seconds: float) -> None:
     await asyncio.sleep(0)
+
+
+async def _is_paused(world: World) -> bool:
+    return any(row.pause for row in await world.jobs("ready"))
 
 
 @asynccontextmanager
@@ -228,7 +234,7 @@ def test_a_job_that_reports_progress_is_renewed_with_its_checkpoint(tmp_path: Pa
 
         assert (row.state, row.progress) == ("claimed", 1.0)
         [lease] = await world.desk("there").claim({"play"}, 1)
-        assert _checkpoint(lease) == Checkpoint(blob="c", node="here")
+        assert last_checkpoint(lease) == Checkpoint(blob="c", node="here")
         assert lease.attempts == 1  # the node only stopped, so its try does not count
 
     play(tmp_path, story)
@@ -239,7 +245,7 @@ def test_a_job_goes_on_from_where_another_left_off(tmp_path: Path) -> None:
 
     async def story(world: World) -> None:
         [lease] = await world.claim(job(), node="there")
-        earlier = _RunningJob(lease, job(), 0.0)
+        earlier = RunningJob(lease, job(), 0.0)
         earlier.update(Progress(0.5, {}, checkpoint="c"), 1.0)
         async with world.store.begin() as tx:
             await tx.renew([earlier.renewal("there")])
@@ -360,7 +366,7 @@ def test_a_failure_after_a_stop_request_costs_no_attempt(tmp_path: Path) -> None
 
 
 def test_a_blob_of_an_unreachable_holder_is_not_called_bad(tmp_path: Path) -> None:
-    """The holder may still have it: a job that cannot start for that reason blames no blob, so nothing is given up."""
+    """The holder may still have it: a job that cannot start for that reason waits, and nothing is given up."""
 
     async def story(world: World) -> None:
         async def reach(node: str) -> FolderBlobs:
@@ -375,10 +381,10 @@ def test_a_blob_of_an_unreachable_holder_is_not_called_bad(tmp_path: Path) -> No
 
         await world.desk().enqueue([msgspec.structs.replace(job(), model=model)])
         async with running(runner(world, LoopLaunch(), fetch_inputs=fetch_inputs)):
-            await settled(world, "dead")
+            await wait_until(lambda: _is_paused(world))
 
-        [event] = await world.events(Buried)
-        assert event.blob is None
+        assert [(row.state, row.attempts) for row in await world.jobs()] == [("ready", 0)]
+        assert await world.events(Buried) == []
         assert await world.holders(model) == ["far"]
 
     play(tmp_path, story)

@@ -6,7 +6,7 @@ import pytest
 
 from ringrift.kernel.errors import JobFailed
 from ringrift.kernel.settings import WorkSettings
-from ringrift.work.runner import WorkerPool, _PooledWorker
+from ringrift.work.worker_pool import WorkerPool, _PooledWorker
 from unit.work.loop_workers import LoopLaunch, LoopWorker, nothing
 
 SETTINGS = WorkSettings(jobs_per_child=3, child_growth_bytes_max=1000, grace_seconds=7.0, params={"visits": 32})

@@ -14,7 +14,7 @@ from ringrift.bus.spans import Recorder, Span, get_trace_id, recording, span
 from ringrift.child import Child
 from ringrift.kernel.errors import JobFailed
 from ringrift.work.launch.process import SPANS_PER_JOB_MAX, FromChild, ToChild, _WorkerProcess
-from ringrift.workers.job_trace import _SPANS_BYTES_MAX, _VARIABLE, traced_job
+from ringrift.workers.context import _SPANS_BYTES_MAX, _VARIABLE, traced_job
 from ringrift.workload.api import JobResult, JobSpec
 from unit.kernel.manual_clock import ManualClock
 

@@ -230,6 +230,7 @@ def test_a_bad_result_is_a_failure(mine: Executable, tmp_path: Path, result: str
         {},
         {"version": "", "variants": []},
         {"version": "1", "variants": [{"name": "hex8_2p", "players": 0}]},
+        {"version": "1", "variants": [{"name": "x_2p", "players": 2, "actions": 0, "cpu_seconds_per_game": 0.5}]},
     ],
 )
 def test_a_program_with_an_invalid_offer_is_refused(tmp_path: Path, offer: object) -> None:
@@ -369,3 +370,25 @@ def test_the_fake_as_a_program_equals_the_fake(tmp_path: Path) -> None:
     assert program.run(match, ctx) == Fake().run(match, ctx)
     assert program.variants() == Fake().variants()
     assert caught.value.blob == inputs["candidate"][0]
+
+
+def test_a_program_that_writes_to_its_input_damages_no_blob(mine: Executable, tmp_path: Path) -> None:
+    """Inputs are copies that are not writable; a program that makes them writable spoils its copy, not the blob."""
+    body = """
+    path = inputs / job["inputs"]["model"][0]
+    mode = path.stat().st_mode & 0o777
+    path.chmod(0o600)
+    with path.open("r+b") as file:
+        file.write(b"spoilt")
+    path.unlink()
+    end(metrics={"mode": mode})
+    """
+    ctx = Scratch(tmp_path / "blobs")
+    model = ctx.publish("model", b"weights", {}).blob
+
+    result = mine.run(job(body, {"model": (model,)}), ctx)
+
+    assert result.metrics == {"mode": 0o400}
+    assert ctx.open_input(model).read_bytes() == b"weights"
+    assert (tmp_path / "blobs" / model).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "blobs").stat().st_mode & 0o777 == 0o700

@@ -42,7 +42,7 @@ def test_the_fake_is_always_there_and_last() -> None:
     """Installed or not, the bundled fake is listed; every other workload comes before it."""
     registry = Registry.load({})
 
-    assert registry.names()[-1] == "fake"
+    assert list(registry.makers)[-1] == "fake"
     assert isinstance(registry.get("fake"), Fake)
 
 
@@ -52,7 +52,7 @@ def test_an_installed_plug_in_is_registered(tmp_path: Path, monkeypatch: pytest.
 
     registry = Registry.load({})
 
-    assert "go" in registry.names()
+    assert "go" in registry.makers
     assert isinstance(registry.get("go"), Workload)
     assert registry.get("go") is registry.get("go")
     assert registry.owner("hex8_2p", prefer="go") == "go"
@@ -64,7 +64,7 @@ def test_nothing_is_loaded_before_its_first_use(tmp_path: Path, monkeypatch: pyt
 
     registry = Registry.load({"gone": ["/no/such/program"]}, prefer="fake")
 
-    assert {"gone", "torn"} <= set(registry.names())
+    assert {"gone", "torn"} <= set(registry.makers)
     assert registry.owner("hex8_2p") == "fake"
     assert "plugin_torn" not in sys.modules
     with pytest.raises(ModuleNotFoundError):

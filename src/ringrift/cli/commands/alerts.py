@@ -4,7 +4,7 @@ from ringrift.cli.command import Command, Context, Output, Parser, by_verb
 from ringrift.cli.formats import ago, timestamp
 from ringrift.cluster.alerts import Alert, closed_alerts, open_alerts
 from ringrift.events.alert import Cleared
-from ringrift.kernel.errors import InputError, UnknownName
+from ringrift.kernel.errors import InputError, require_name
 
 
 def _arguments(parser: Parser) -> None:
@@ -40,8 +40,7 @@ async def _clear(context: Context) -> Output:
     event = Cleared(kind=kind, subject=subject, detail=context.options.reason)
     async with context.store.begin() as tx:
         names = [f"{alert.kind} {alert.subject}" for alert in await open_alerts(tx)]
-        if f"{kind} {subject}" not in names:
-            raise UnknownName("open alert", f"{kind} {subject}", names)
+        require_name("open alert", f"{kind} {subject}", names)
         await context.publish(tx, event)
     return Output(value=event, text=f"alert {kind} {subject} will be cleared by the coordinator, at once if one runs")
 

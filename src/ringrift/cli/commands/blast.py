@@ -21,16 +21,6 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("--variant", metavar="NAME", help="only this variant, e.g. hex8_2p")
 
 
-def _span(context: Context) -> tuple[float, float]:
-    """The time span of the options; open at both ends by default.  Raises InputError."""
-    options, now = context.options, context.clock.now()
-    since = parse_moment(options.since, now) if options.since else 0.0
-    until = parse_moment(options.until, now) if options.until else math.inf
-    if until <= since:
-        raise InputError(f"--until {options.until!r:.40} lies before --since {options.since!r:.40}")
-    return since, until
-
-
 def _as_text(reach: Blast) -> str:
     since = f" since {timestamp(reach.since)}" if reach.since else ""
     until = f" until {timestamp(reach.until)}" if math.isfinite(reach.until) else ""
@@ -65,10 +55,13 @@ def _samples(samples: Sequence[Touched]) -> str:
 
 
 async def _question(context: Context) -> Output:
-    """Raises UnknownName for an unknown node or variant, InputError for a bad moment."""
-    since, until = _span(context)
+    options, now = context.options, context.clock.now()
+    since = parse_moment(options.since, now) if options.since else 0.0
+    until = parse_moment(options.until, now) if options.until else math.inf
+    if until <= since:
+        raise InputError(f"--until {options.until!r:.40} lies before --since {options.since!r:.40}")
     async with context.store.read() as view:
-        reach = await blast(view, context.options.node, since, until, context.options.variant)
+        reach = await blast(view, options.node, since, until, options.variant)
     # JSON has no infinity: a span without an end has null.
     value = msgspec.to_builtins(reach) | {"until": reach.until if math.isfinite(reach.until) else None}
     return Output(value=value, text=_as_text(reach))

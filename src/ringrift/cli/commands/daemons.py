@@ -7,7 +7,6 @@ from ringrift.cli.command import EXIT_FAILED, Command, Context, Output, Parser
 from ringrift.cli.formats import ago, table
 from ringrift.cli.presence import Presence, observe
 from ringrift.cluster import daemon_commands
-from ringrift.cluster.daemon_commands import ACTIONS
 from ringrift.cluster.daemon_summary import DaemonSummary
 from ringrift.cluster.roster import NodeRecord
 from ringrift.daemons.run_commands import NAME as RUN_COMMANDS
@@ -28,7 +27,7 @@ _DONE = {"start": "started", "stop": "stopped", "restart": "restarted", "clear":
 
 def _arguments(parser: Parser) -> None:
     text = "default: list; clear: start a failed one again"
-    parser.add_argument("verb", nargs="?", default="list", choices=("list", *ACTIONS), help=text)
+    parser.add_argument("verb", nargs="?", default="list", choices=("list", *daemon_commands.ACTIONS), help=text)
     parser.add_argument("name", nargs="?", help="start, stop, restart, clear: name of the daemon")
     parser.add_argument("--node", metavar="ID", help="only this node; needed if several nodes have the daemon")
 

@@ -1,7 +1,5 @@
 """List, count and show deliveries that failed (dead letters); retry or discard one."""
 
-from collections.abc import Sequence
-
 import msgspec
 
 from ringrift.bus import dead_letters
@@ -9,7 +7,6 @@ from ringrift.cli.command import Command, Context, Output, Parser
 from ringrift.cli.commands.events import envelope_tree
 from ringrift.cli.formats import table, timestamp
 from ringrift.kernel.errors import InputError, UnknownName
-from ringrift.store.ports import Delivery
 
 _LISTED_MAX = 1000
 
@@ -30,14 +27,6 @@ def _parse(text: str | None) -> tuple[str, int]:
     return reader, int(position)
 
 
-def _as_text(deliveries: Sequence[Delivery]) -> str:
-    rows = []
-    for row in deliveries:
-        name, times = f"{row.reader}@{row.position}", (timestamp(row.first), timestamp(row.last))
-        rows.append((name, row.state, row.attempts, *times, row.error))
-    return table(("delivery", "state", "attempts", "first", "last", "error"), rows, "no failed deliveries")
-
-
 async def _show(context: Context, reader: str, position: int) -> Output:
     """One delivery with the event that it could not deliver.  Raises UnknownName."""
     async with context.store.read() as view:
@@ -54,7 +43,12 @@ async def _question(context: Context) -> Output:
     if verb == "list":
         async with store.read() as view:
             deliveries = await view.deliveries(("parked", "dead"), _LISTED_MAX)
-        return Output(value=deliveries, text=_as_text(deliveries))
+        cells = []
+        for row in deliveries:
+            times = (timestamp(row.first), timestamp(row.last))
+            cells.append((f"{row.reader}@{row.position}", row.state, row.attempts, *times, row.error))
+        head = ("delivery", "state", "attempts", "first", "last", "error")
+        return Output(value=deliveries, text=table(head, cells, "no failed deliveries"))
     if verb == "stats":
         counts = await dead_letters.stats(store)
         rows = [(state, counts[name]) for state, name in dead_letters.STATES.items()]

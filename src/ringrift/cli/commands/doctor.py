@@ -1,47 +1,96 @@
 """Check this machine, and print the settings in force with the origin of each."""
 
+import asyncio
+import hashlib
 import json
+import re
 import shutil
 import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
-from ringrift.cli.command import Command, Context, Output
-from ringrift.cli.environment import VARIABLES, EffectiveSettings, flatten
+from ringrift.blobs.folder import Folder
+from ringrift.cli.command import Command, Context, Output, open_existing
+from ringrift.cli.environment import VARIABLES, flatten
+from ringrift.cli.faults import ask_disk, nearest, node_faults
 from ringrift.cli.formats import table
-from ringrift.kernel.errors import RingriftError
+from ringrift.cluster.roster import NODES
+from ringrift.kernel.errors import RingriftError, printable
 from ringrift.kernel.extras import EXTRAS
+from ringrift.pipeline.records import CHECKED
 from ringrift.store.open import inspect_store
 from ringrift.workload.registry import Registry
 
 _FREE_BYTES_MIN = 1 << 30
+_BLOB_BYTES_MAX = 1 << 30  # how much of the files of a node is read, some seconds
+_BLOB_SECONDS_MAX = 60.0
+_HASH = re.compile("[0-9a-f]{64}")
+_Check = tuple[str, bool, str]
+"""A check: its name, whether it is good, and the detail, which says what to do if not."""
 
 
-def _run_checks(effective: EffectiveSettings) -> list[tuple[str, bool, str]]:
-    """Each check of this machine: its name, whether it is good, and the detail, which says what to do if not."""
-    settings = effective.settings
+def _run_checks(context: Context) -> list[_Check]:
+    effective, settings = context.effective, context.settings
     checks = [("python", sys.version_info >= (3, 11), sys.version.split()[0])]
     checks.append(("assertions", __debug__, "on" if __debug__ else "off: do not run with -O"))
-    try:
-        checks += inspect_store(settings.store)
-    except RingriftError as error:
-        checks.append(("store", False, str(error)))
-    home = Path(effective.home)
-    folder = next(parent for parent in (home, *home.absolute().parents) if parent.exists())
-    free = shutil.disk_usage(folder).free
+    checks += inspect_store(settings.store)
+    checks += [("fault", False, fault) for fault in context.faults]
+    if (store := Path(settings.store.path)).exists():
+        checks += [_inspect_lock(store.parent / "coordinator.lock")]
+        checks += asyncio.run(_inspect_content(context))
+    free = shutil.disk_usage(nearest(Path(effective.home))).free
     checks.append(("free disk", free >= _FREE_BYTES_MIN, f"{free / (1 << 30):.1f} GiB"))
-    names, workload = Registry.load(settings.work.executables).names(), settings.work.workload
+    names, workload = Registry.load(settings.work.executables).makers, settings.work.workload
     checks.append(("workload", workload in names, f"{workload} (installed: {', '.join(names)})"))
     notes = [f"{name} is unknown and has no effect: misspelt?" for name in effective.unknown]
     return [*checks, *(("variable", False, note) for note in (*notes, *effective.warnings))]
 
 
+async def _inspect_content(context: Context) -> list[_Check]:
+    """The records that have checksums, and the folder of every node; a store that cannot be read is one bad check."""
+    try:
+        async with open_existing(context.settings.store) as store, store.read() as view:
+            damaged = [error for records in CHECKED for error in await records.find_damaged(view)]
+            nodes = await NODES.all(view)
+    except RingriftError as error:
+        return [("records", False, str(error))]
+    checks = [("record", False, str(error)) for error in damaged] or [("records", True, "decisions and evidence: ok")]
+    faults = node_faults(nodes, context.clock, context.settings.cluster.beat_seconds)
+    checks += [("fault", False, fault) for fault in faults]
+    for node in nodes:
+        damage = ask_disk(partial(_find_damage, Folder(node.address, node.id)), node.address, _BLOB_SECONDS_MAX)
+        checks.append((f"files of {node.id}", not damage, damage or f"{node.address}: ok"))
+    return checks
+
+
+def _find_damage(folder: Folder) -> str:
+    """The files of a node that are not what their names say, as many as can be read in some seconds."""
+    damaged, left = [], _BLOB_BYTES_MAX
+    if away := folder.find_away():
+        return away.reason
+    for path in folder.root.glob("??/*"):
+        if _HASH.fullmatch(path.name) and left > 0:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                left -= file.tell()
+            damaged += [path.name[:12]] if digest != path.name else []
+    remedy = "a running node replaces them from other copies"
+    return f"{folder.root}: damaged: {', '.join(damaged)}: {remedy}" if damaged else ""
+
+
+def _inspect_lock(file: Path) -> _Check:
+    if file.exists() and not file.is_file():
+        return "lock", False, f"{file} is no file: remove it"
+    return "lock", True, printable(file.read_text(errors="replace").strip(), 200) if file.exists() else "free"
+
+
 def _prepare(context: Context) -> Output:
     """Exit code 1 unless every check is good."""
     effective = context.effective
-    checks, tree = _run_checks(effective), msgspec.to_builtins(effective.settings)
+    checks, tree = _run_checks(context), msgspec.to_builtins(effective.settings)
     pairs = flatten(tree, leaves=("work.params", "work.executables")).items()
     settings = [(key, json.dumps(value), effective.origins.get(key, "default")) for key, value in pairs]
     extras = {extra: all(find_spec(name.split(".")[0]) for name in modules) for extra, modules in EXTRAS.items()}
@@ -55,4 +104,4 @@ def _prepare(context: Context) -> Output:
     return Output(value={"checks": rows, "settings": settings, "extras": extras}, text="\n\n".join(parts), code=code)
 
 
-COMMAND = Command(prepare=_prepare)
+COMMAND = Command(prepare=_prepare, names_faults=True)

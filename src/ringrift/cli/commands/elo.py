@@ -1,12 +1,12 @@
 """Show how strong each line is, how fast it gets stronger, and the expected share of false promotions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 from ringrift.cli.command import Command, Context, Parser
 from ringrift.cli.formats import ago, duration, elo_bounds, short, table
 from ringrift.evaluation.budget import Account, expected_share
-from ringrift.evaluation.interval import Interval, eta
+from ringrift.evaluation.interval import eta
 from ringrift.kernel.settings import Budget
 from ringrift.pipeline import proof, ratings
 from ringrift.pipeline.line import DECISIONS, Line
@@ -16,6 +16,7 @@ from ringrift.store.follow import wait_for
 from ringrift.store.ports import Reads
 
 _WATCH_SECONDS = 2.0
+_Strength = Mapping[str, Any]
 _ERRORS = """{promotions} promotions in {tests} tests: at most {false_at_most:.2g} of them are expected to be false, \
 a share of {share_at_most:.1%} (budget {budget:.0%})"""
 
@@ -26,29 +27,15 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("--watch", action="store_true", help="print again after every change, until Ctrl-C")
 
 
-@dataclass(frozen=True)
-class _LineStrength:
-    variant: str
-    start: str | None  # generation 0: 0 Elo by definition
-    champion: str | None
-    generation: int
-    promotions: int
-    games: int  # games of self-play
-    elo: Interval | None  # Elo of the champion above the start; None until it is rated
-    blocks: int  # blocks that its ratings rest on
-    rated: float | None  # when the ratings were computed
-    elo_per_hour: Interval | None
-    eta_seconds: float | None  # until the target; None without a target, or if the pace may be zero
-
-
-async def _line_strength(view: Reads, line: Line, target: float | None, now: float) -> _LineStrength:
+async def _line_strength(view: Reads, line: Line, target: float | None, now: float) -> dict[str, Any]:
+    """The strength of *line* above its start, which is 0 Elo by definition; what is not rated yet has none."""
     line_ratings = await ratings.ratings_of(view, line.variant)
-    pace = velocity_of(line_ratings.periods, now)
-    elo = ratings.strength(line_ratings, line.champion or "")
+    elo, pace = ratings.strength(line_ratings, line.champion or ""), velocity_of(line_ratings.periods, now)
     start = proof.generation_0(await DECISIONS.all(view, "variant", line.variant))
-    state = (line.variant, start, line.champion, line.generation, line.iteration, line.counts.games)
-    eta_seconds = eta(elo.value, pace, target) if elo is not None and target is not None else None
-    return _LineStrength(*state, elo, line_ratings.summary.blocks, line_ratings.time or None, pace, eta_seconds)
+    state: dict[str, Any] = {"variant": line.variant, "start": start, "champion": line.champion, "elo": elo}
+    state |= {"generation": line.generation, "promotions": line.iteration, "games": line.counts.games}
+    state |= {"blocks": line_ratings.summary.blocks, "rated": line_ratings.time or None, "elo_per_hour": pace}
+    return state | {"eta_seconds": None if elo is None or target is None else eta(elo.value, pace, target)}
 
 
 def _promotion_errors(account: Account, budget: Budget) -> dict[str, float]:
@@ -57,7 +44,7 @@ def _promotion_errors(account: Account, budget: Budget) -> dict[str, float]:
     return {"tests": account.begun, "promotions": account.promoted, **errors}
 
 
-def _as_text(lines: Sequence[_LineStrength], errors: Mapping[str, float], target: float | None, now: float) -> str:
+def _as_text(lines: Sequence[_Strength], errors: Mapping[str, float], target: float | None, now: float) -> str:
     head = ["variant", "start", "champion", "generation", "Elo over start", "Elo an hour", "games", "blocks", "rated"]
     rows = [_row(line, target, now) for line in lines]
     if target is not None:
@@ -65,17 +52,16 @@ def _as_text(lines: Sequence[_LineStrength], errors: Mapping[str, float], target
     return f"{table(head, rows, 'no lines yet')}\n\n{_ERRORS.format(**errors)}"
 
 
-def _row(line: _LineStrength, target: float | None, now: float) -> Sequence[object]:
-    rated = "—" if line.rated is None else ago(line.rated, now)
-    unrated = "no ratings yet" if line.rated is None else "not rated yet"
-    elo = unrated if line.elo is None else elo_bounds(line.elo)
-    pace = "too early to say" if line.elo_per_hour is None else elo_bounds(line.elo_per_hour)
-    start = (line.variant, short(line.start), short(line.champion), line.generation, elo, pace)
-    row = (*start, f"{line.games:,}", f"{line.blocks:,}", rated)
+def _row(line: _Strength, target: float | None, now: float) -> Sequence[object]:
+    elo, pace, rated, seconds = (line[name] for name in ("elo", "elo_per_hour", "rated", "eta_seconds"))
+    unrated = "no ratings yet" if rated is None else "not rated yet"
+    bounds = unrated if elo is None else elo_bounds(elo), "too early to say" if pace is None else elo_bounds(pace)
+    start = (line["variant"], short(line["start"]), short(line["champion"]), line["generation"], *bounds)
+    row = (*start, f"{line['games']:,}", f"{line['blocks']:,}", "—" if rated is None else ago(rated, now))
     if target is None:
         return row
-    arrival = "unknown" if line.eta_seconds is None else f"in {duration(line.eta_seconds)}"
-    return (*row, "reached" if line.elo is not None and line.elo.value >= target else arrival)
+    arrival = "unknown" if seconds is None else f"in {duration(seconds)}"
+    return (*row, "reached" if elo is not None and elo.value >= target else arrival)
 
 
 async def _question(context: Context) -> None:
@@ -89,7 +75,7 @@ async def _question(context: Context) -> None:
         lines = [await _line_strength(view, line, target, now) for line in await context.lines(view)]
         errors = _promotion_errors(await account_of(view, budget), budget)
         # Pace and arrival change with the clock alone.
-        facts = [replace(line, elo_per_hour=None, eta_seconds=None) for line in lines]
+        facts = [line | {"elo_per_hour": None, "eta_seconds": None} for line in lines]
         if (facts, errors) != printed:
             printed = (facts, errors)
             value = {"lines": lines, "errors": errors, "target": target}

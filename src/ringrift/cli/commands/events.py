@@ -14,7 +14,7 @@ from ringrift.cli.command import Command, Context, Output, Parser, by_verb
 from ringrift.cli.formats import parse_duration, short, timestamp
 from ringrift.events import catalog
 from ringrift.events.base import Envelope
-from ringrift.kernel.errors import InputError, SettingsError, UnknownName, printable
+from ringrift.kernel.errors import InputError, SettingsError, UnknownName, printable, require_name
 from ringrift.store.follow import follow
 from ringrift.store.ports import Store
 
@@ -61,8 +61,7 @@ def _names(context: Context) -> list[str]:
     text = context.options.names
     names = [name.strip() for name in text.split(",")] if text else []
     for name in names:
-        if name not in catalog.BY_NAME:
-            raise UnknownName("event", name, catalog.BY_NAME)
+        require_name("event", name, catalog.BY_NAME)
     return names
 
 
@@ -110,7 +109,6 @@ async def _replay(context: Context) -> Output:
 
 
 async def _show(context: Context) -> Output:
-    """Raises UnknownName."""
     async with context.store.read() as view:
         envelopes = await view.events_by_id([context.options.id or ""])
     if not envelopes:

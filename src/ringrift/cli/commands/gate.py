@@ -3,23 +3,26 @@
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from random import Random
+from typing import TypeVar
 
 from ringrift.cli.command import Command, Context, Output, Parser
 from ringrift.cli.formats import table
-from ringrift.evaluation.trial import Contest, Fleet, Order, Rates, Season, Trial, outcomes, rates, season, trials
+from ringrift.evaluation.trial import Contest, Fleet, Order, Rates, Season, outcomes, rates, season, trials
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import SettingsError, UnknownName, require_range
+from ringrift.kernel.errors import SettingsError, require_name, require_range
 from ringrift.kernel.settings import Budget, Gate
 from ringrift.kernel.value import changed
 
 _KINDS = {"improvement": Gate, "non-regression": Gate.non_regression, "anti-disaster": Gate.anti_disaster}
 _GATE_OPTIONS = ("elo_0", "elo_1", "alpha", "beta", "blocks_min", "blocks_max")
+_RANGES = {"players": (2, 4), "trials": (1, 1_000_000), "in_flight": (1, 100_000), "slow": (0.1, 100)}
+_RANGES |= {"tests": (1, 1_000_000), "runs": (1, 10_000), "open": (1, 100_000)}
 _NUMBERS_MAX = 16  # numbers that one option may list
 _PROGRESS_SECONDS = 2.0  # between two lines of progress
-_TRIALS_PER_CHECK = 50  # trials between two looks at the clock
+T = TypeVar("T")
 
 
 def _arguments(parser: Parser) -> None:
@@ -53,8 +56,7 @@ def _arguments(parser: Parser) -> None:
 def _choose_gate(options: argparse.Namespace, default: Gate) -> Gate:
     """The gate of *options*: a kind or else *default*, with single numbers replaced.  Raises SettingsError."""
     if options.kind is not None:
-        if options.kind not in _KINDS:
-            raise UnknownName("kind of gate", options.kind, _KINDS)
+        require_name("kind of gate", options.kind, _KINDS)
         default = _KINDS[options.kind]()
     numbers = {name: getattr(options, name) for name in _GATE_OPTIONS}
     return changed(default, **{name: value for name, value in numbers.items() if value is not None})
@@ -73,14 +75,14 @@ def _parse_numbers(key: str, text: str, low: float, high: float) -> list[float]:
     return numbers
 
 
-def _with_progress(title: str, running: Iterator[Trial], count: int, clock: Clock) -> Iterator[Trial]:
+def _with_progress(title: str, running: Iterable[T], count: int, unit: str, clock: Clock) -> Iterator[T]:
     """The first *count* of *running*, with a line of progress on stderr now and then."""
     last = clock.tick()
-    for number, trial in enumerate(islice(running, count), start=1):
-        yield trial
-        if number % _TRIALS_PER_CHECK == 0 and clock.tick() - last >= _PROGRESS_SECONDS:
-            last = clock.tick()
-            print(f"{title}: {number:,} of {count:,} trials", file=sys.stderr, flush=True)
+    for number, result in enumerate(islice(running, count), start=1):
+        yield result
+        if (tick := clock.tick()) - last >= _PROGRESS_SECONDS:
+            last = tick
+            print(f"{title}: {number:,} of {count:,} {unit}", file=sys.stderr, flush=True)
 
 
 def _simulate(options: argparse.Namespace, gate: Gate, fleet: Fleet, clock: Clock) -> dict[float, Rates]:
@@ -90,8 +92,7 @@ def _simulate(options: argparse.Namespace, gate: Gate, fleet: Fleet, clock: Cloc
     for elo in _parse_numbers("--true", differences, -1000, 1000):
         contest = Contest(elo=elo, players=options.players, rotated=not options.wins_only)
         running = trials(contest, gate, fleet, Random(f"{options.seed}/{elo}"))
-        finished = _with_progress(f"{elo:+g} Elo", running, options.trials, clock)
-        results[elo] = rates(finished, contest)
+        results[elo] = rates(_with_progress(f"{elo:+g} Elo", running, options.trials, "trials", clock), contest)
     return results
 
 
@@ -111,19 +112,15 @@ def _rates_text(results: Mapping[float, Rates], gate: Gate, fleet: Fleet, player
 
 def _simulate_budget(options: argparse.Namespace, gate: Gate, budget: Budget, clock: Clock) -> list[dict[str, float]]:
     """Runs of candidate tests with *budget* and without, for every share of equal candidates."""
-    results, last = [], clock.tick()
+    results, limits = [], {"players": options.players, "tests": options.tests, "open_max": options.open}
     for null in _parse_numbers("--null", options.null, 0, 1):
         rng = Random(f"{options.seed}/{null}")
         equal = outcomes(Contest(elo=0.0, players=options.players), rng)
         tables = (equal, outcomes(Contest(elo=gate.elo_1, players=options.players), rng))
-        limits = {"players": options.players, "tests": options.tests, "open_max": options.open}
         careful, plain = list[Season](), list[Season]()
-        for number in range(options.runs):
+        for _ in _with_progress(f"{null:.0%} equal", range(options.runs), options.runs, "runs", clock):
             careful.append(season(tables, gate, **limits, null=null, budget=budget, rng=rng))
             plain.append(season(tables, gate, **limits, null=null, budget=None, rng=rng))
-            if clock.tick() - last >= _PROGRESS_SECONDS:
-                last = clock.tick()
-                print(f"{null:.0%} equal: {number + 1} of {options.runs} runs", file=sys.stderr, flush=True)
         results.append(_compare(null, careful, plain))
     return results
 
@@ -152,22 +149,16 @@ def _budget_text(results: Sequence[Mapping[str, float]], options: argparse.Names
 
 
 def _prepare(context: Context) -> Output:
-    """Raises SettingsError or UnknownName for wrong options."""
     options, policy, clock = context.options, context.settings.policy, context.clock
     gate = _choose_gate(options, policy.gate)
-    require_range("--players", options.players, 2, 4)
-    require_range("--trials", options.trials, 1, 1_000_000)
+    for name, (low, high) in _RANGES.items():
+        require_range("--" + name.replace("_", "-"), getattr(options, name), low, high)
     if options.verb == "simulate":
-        require_range("--in-flight", options.in_flight, 1, 100_000)
-        require_range("--slow", options.slow, 0.1, 100)
         fleet = Fleet(in_flight=options.in_flight, slow=options.slow, order=Order(options.order))
         results = _simulate(options, gate, fleet, clock)
         cells = [{"elo": elo, "rates": result} for elo, result in results.items()]
         value = {"gate": gate, "fleet": fleet, "players": options.players, "cells": cells}
         return Output(value=value, text=_rates_text(results, gate, fleet, options.players))
-    require_range("--tests", options.tests, 1, 1_000_000)
-    require_range("--runs", options.runs, 1, 10_000)
-    require_range("--open", options.open, 1, 100_000)
     budget = policy.budget if options.share is None else changed(policy.budget, share=options.share)
     runs = _simulate_budget(options, gate, budget, clock)
     value = {"gate": gate, "budget": budget, "players": options.players, "tests": options.tests, "runs": runs}

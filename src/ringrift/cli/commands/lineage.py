@@ -85,7 +85,6 @@ def _behind(tree: Lineage, *, full: bool) -> list[str]:
 
 
 async def _question(context: Context) -> Output:
-    """Raises UnknownName, or InputError if several models match."""
     async with context.store.read() as view:
         match = await resolve(view, context.options.model)
         tree = await lineage(view, match.model)

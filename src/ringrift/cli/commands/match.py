@@ -1,14 +1,14 @@
 """Play a match between two models; the result is stored as evidence and promotes no model."""
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ringrift.cli.command import EXIT_FAILED, Command, Context, Output, Parser
 from ringrift.cli.follow_jobs import follow
-from ringrift.cli.formats import short
+from ringrift.cli.formats import CONFIDENCE, short
 from ringrift.evaluation import blocks as results
-from ringrift.evaluation.interval import Interval, in_elo, of_score
+from ringrift.evaluation.interval import in_elo, of_score
 from ringrift.events.base import Event
 from ringrift.events.evaluation import BlocksPlayed
 from ringrift.jobs import STAGE, Match, Purpose, match_jobs
@@ -20,7 +20,6 @@ from ringrift.pipeline.models import resolve
 from ringrift.store.ports import Reads
 from ringrift.work.desk import enqueue
 
-_CONFIDENCE = 0.95
 _BLOCKS_MAX = 10_000
 
 
@@ -30,17 +29,6 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("--variant", metavar="NAME", help="the variant, if several have such a model")
     blocks = "openings, each from every seat (default 32)"
     parser.add_argument("--blocks", type=int, default=32, metavar="N", help=blocks)
-
-
-@dataclass(frozen=True)
-class _MatchResult:
-    variant: str
-    model: str
-    opponent: str
-    blocks: int
-    score: Interval
-    elo: Interval
-    error: str = ""  # why not all blocks were played
 
 
 async def _player(view: Reads, name: str, variant: str | None) -> tuple[str, str | None]:
@@ -61,29 +49,30 @@ async def _jobs_of(view: Reads, options: argparse.Namespace, blocks_per_job: int
         raise UnknownName("model", options.model)
     if opponent_variant not in (None, variant):
         raise InputError(f"{short(model)} plays {variant}, but {short(opponent)} plays {opponent_variant}")
-    champion, baseline = (opponent, "") if opponent_variant else ("", opponent)
+    side = {"champion" if opponent_variant else "baseline": opponent}
     seed = seed_of(Purpose.OPERATOR, variant, model, opponent)
     job = Match(variant=variant, candidate=model, first=0, count=blocks_per_job, seed=seed, priority=STAGE)
-    job = changed(job, purpose=Purpose.OPERATOR, champion=champion, baseline=baseline)
-    return match_jobs(job, 0, options.blocks, blocks_per_job)
+    return match_jobs(changed(job, purpose=Purpose.OPERATOR, **side), 0, options.blocks, blocks_per_job)
 
 
-def _result_of(jobs: Sequence[Match], events: Sequence[Event], error: str = "") -> _MatchResult:
+def _result_of(jobs: Sequence[Match], events: Sequence[Event], error: str = "") -> dict[str, Any]:
+    """The result of the match; *error* is why not all blocks were played."""
     first = jobs[0]
     blocks = [block for event in events if isinstance(event, BlocksPlayed) for block in results.from_event(event)]
     scores, ranked = results.observations(results.merge((), blocks))
     scale = 2 if ranked else parse(first.variant).players
-    score, pair = of_score(scores, scale, _CONFIDENCE), (first.variant, first.candidate, first.opponent)
-    return _MatchResult(*pair, len(scores), score, in_elo(score, scale), error)
+    score, pair = of_score(scores, scale, CONFIDENCE), {"model": first.candidate, "opponent": first.opponent}
+    numbers = {"blocks": len(scores), "score": score, "elo": in_elo(score, scale)}
+    return {"variant": first.variant, **pair, **numbers, "error": error}
 
 
-def _as_text(result: _MatchResult) -> str:
-    lines = [f"{result.variant}: {short(result.model)} against {short(result.opponent)}, {result.blocks} blocks"]
-    if result.blocks:
-        score, elo = result.score, result.elo
+def _as_text(result: Mapping[str, Any]) -> str:
+    score, elo, blocks = result["score"], result["elo"], result["blocks"]
+    lines = [f"{result['variant']}: {short(result['model'])} against {short(result['opponent'])}, {blocks} blocks"]
+    if blocks:
         lines.append(f"score {score.value:.3f} ({score.lower:.3f} … {score.upper:.3f})")
-        lines.append(f"Elo {elo.value:+.0f} ({elo.lower:+.0f} … {elo.upper:+.0f}, {_CONFIDENCE:.0%})")
-    return "\n".join(filter(None, [*lines, result.error]))
+        lines.append(f"Elo {elo.value:+.0f} ({elo.lower:+.0f} … {elo.upper:+.0f}, {CONFIDENCE:.0%})")
+    return "\n".join(filter(None, [*lines, result["error"]]))
 
 
 async def _question(context: Context) -> Output:
@@ -94,7 +83,7 @@ async def _question(context: Context) -> Output:
         await enqueue(tx, jobs, context.envelopes(), context.clock.now())
     followed = await follow(context, jobs, newest[-1].position if newest else 0)
     result = _result_of(jobs, followed.events, followed.reason)
-    return Output(value=result, text=_as_text(result), code=EXIT_FAILED if result.error else 0)
+    return Output(value=result, text=_as_text(result), code=EXIT_FAILED if followed.error else 0)
 
 
 COMMAND = Command(arguments=_arguments, question=_question)

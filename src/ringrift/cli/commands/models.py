@@ -1,8 +1,8 @@
 """List, show, verify and import models; nominate one for promotion; roll back to an earlier champion."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ringrift.blobs.folder import Folder
 from ringrift.cli.command import EXIT_FAILED, Command, Context, Output, Parser, by_verb
@@ -11,12 +11,11 @@ from ringrift.cli.follow_jobs import JobsResult, follow
 from ringrift.cli.formats import ago, short, signed, table, timestamp, verdict_line
 from ringrift.cluster.roster import NODES, NodeRecord
 from ringrift.events import model
-from ringrift.kernel.errors import InputError, Unreachable
+from ringrift.kernel.errors import InputError, WorkError
 from ringrift.pipeline import operator
 from ringrift.pipeline.inbox import read_model
 from ringrift.pipeline.line import DECISIONS, Line, Stage, require_line
 from ringrift.pipeline.models import MODEL, MODELS, ModelMatch, State, is_imported, resolve
-from ringrift.pipeline.operator import Actor
 from ringrift.pipeline.records import evidence_of
 from ringrift.store.ports import Reads
 from ringrift.sync import ledger
@@ -35,82 +34,61 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("--reason", default="by hand", help="rollback: reason for the log")
 
 
-@dataclass(frozen=True)
-class _ModelRow:
-    variant: str
-    model: str | None  # none while it is being trained: it has no weights yet
-    generation: int | None
-    state: str
-    since: float
-    elo: float | None = None  # Elo over the champion that it was tested against, by its blocks
-    blocks: int = 0
+def _row(variant: str, model: str | None, generation: int | None, state: str, since: float) -> dict[str, Any]:
+    """A model that was not tested; one that is being trained has no weights yet."""
+    row = {"variant": variant, "model": model, "generation": generation, "state": state, "since": since}
+    return row | {"elo": None, "blocks": 0}
 
 
-@dataclass(frozen=True)
-class _ModelView:
-    """One model with its history, the decisions about it and its files."""
-
-    variant: str
-    model: str
-    generation: int | None
-    state: str
-    champion: bool
-    steps: tuple[tuple[str, float], ...] = ()
-    decisions: tuple[DecisionView, ...] = ()
-    files: tuple[Mapping[str, str], ...] = ()  # node and path of each copy
-
-
-async def _models_of(view: Reads, line: Line) -> list[_ModelRow]:
+async def _models_of(view: Reads, line: Line) -> list[dict[str, Any]]:
     variant, rows = line.variant, []
     decisions = await DECISIONS.all(view, "variant", variant)
     tests = {decision.model: decision for decision in decisions if decision.kind == "promotion"}
     models = {record.model: record for record in await MODELS.all(view, "variant", variant)}
     for blob, record in models.items():
-        test = tests.get(blob)
-        gain = None if test is None else elo_gain(test, line.players)
-        blocks = test.evidence.blocks if test and test.evidence else 0
-        rows.append(_ModelRow(variant, blob, record.generation, record.state, record.since, gain, blocks))
+        row = _row(variant, blob, record.generation, record.state, record.since)
+        if (test := tests.get(blob)) and test.evidence:  # Elo over the champion that it was tested against
+            row |= {"elo": elo_gain(test, line.players), "blocks": test.evidence.blocks}
+        rows.append(row)
     origins = await view.list_origins(MODEL, _ORIGINS_MAX, variant=variant)
-    for blob, time in {origin.blob: origin.time for origin in origins if is_imported(origin)}.items():
-        if blob not in models:
-            rows.append(_ModelRow(variant, blob, None, _IMPORTED, time))
+    imported = {origin.blob: origin.time for origin in origins if is_imported(origin) and origin.blob not in models}
+    rows += [_row(variant, blob, None, _IMPORTED, time) for blob, time in imported.items()]
     if line.stage in (Stage.STARTING, Stage.TRAINING):
-        rows.append(_ModelRow(variant, None, line.generation + 1, State.TRAINING, line.since))
+        rows.append(_row(variant, None, line.generation + 1, State.TRAINING, line.since))
     return rows
 
 
-async def _view_model(view: Reads, match: ModelMatch) -> _ModelView:
-    """The model *match* with everything that the store has about it."""
-    line = await require_line(view, match.variant)
+async def _view_model(view: Reads, match: ModelMatch) -> dict[str, Any]:
+    """The model *match* with its history, the decisions about it and its files."""
+    line, model, record = await require_line(view, match.variant), match.model, match.record
     decisions = await DECISIONS.all(view, "variant", match.variant)
-    own = [decision for decision in decisions if match.model in (decision.model, decision.previous)]
-    nodes, record = await NODES.get_many(view, sorted(await ledger.holders(view, match.model))), match.record
-    paths = {id: str(Folder(Path(node.address)).path(match.model)) for id, node in nodes.items()}
-    files = tuple({"node": id, "path": path} for id, path in paths.items())
-    views = tuple([view_decision(item, await evidence_of(view, item), line.players) for item in own])
-    generation, steps = (record.generation, record.steps) if record else (None, ())
+    own = [decision for decision in decisions if model in (decision.model, decision.previous)]
+    nodes = await NODES.get_many(view, sorted(await ledger.holders(view, model)))
+    files = [{"node": id, "path": str(Folder(node.address).path(model))} for id, node in nodes.items()]
+    views = [view_decision(item, await evidence_of(view, item), line.players) for item in own]
     state = record.state if record else _IMPORTED if match.imported else "trained"
-    start = (match.variant, match.model, generation, state, line.champion == match.model)
-    return _ModelView(*start, steps, views, files)
+    start = {"variant": match.variant, "model": model, "generation": record and record.generation, "state": state}
+    history = {"steps": record.steps if record else (), "decisions": views, "files": files}
+    return {**start, "champion": line.champion == model, **history}
 
 
-def _models_text(rows: Sequence[_ModelRow], now: float) -> str:
+def _models_text(rows: Sequence[Mapping[str, Any]], now: float) -> str:
     cells = []
     for row in rows:
-        generation = "—" if row.generation is None else row.generation
-        start = (row.variant, generation, row.state, ago(row.since, now), short(row.model))
-        cells.append((*start, signed(row.elo), row.blocks or "—"))
+        generation = "—" if row["generation"] is None else row["generation"]
+        start = (row["variant"], generation, row["state"], ago(row["since"], now), short(row["model"]))
+        cells.append((*start, signed(row["elo"]), row["blocks"] or "—"))
     head = ("variant", "generation", "state", "since", "model", "Elo", "blocks")
     return table(head, cells, "no models yet")
 
 
-def _model_text(model: _ModelView) -> str:
-    generation = "" if model.generation is None else f", generation {model.generation}"
-    lines = [f"model {model.model}", f"  {model.variant}{generation}, {model.state}"]
-    if model.steps:
-        lines.append("history  " + ", ".join(f"{state} {timestamp(since)}" for state, since in model.steps))
-    lines += [line for decision in model.decisions for line in _decision_text(decision, model.model)]
-    lines += [f"file  {file['node']}: {file['path']}" for file in model.files] or ["file  no copy is recorded"]
+def _model_text(model: Mapping[str, Any]) -> str:
+    generation = "" if model["generation"] is None else f", generation {model['generation']}"
+    lines = [f"model {model['model']}", f"  {model['variant']}{generation}, {model['state']}"]
+    if model["steps"]:
+        lines.append("history  " + ", ".join(f"{state} {timestamp(since)}" for state, since in model["steps"]))
+    lines += [line for decision in model["decisions"] for line in _decision_text(decision, model["model"])]
+    lines += [f"file  {file['node']}: {file['path']}" for file in model["files"]] or ["file  no copy is recorded"]
     return "\n".join(lines)
 
 
@@ -173,8 +151,7 @@ async def _verify(context: Context) -> Output:
     result, title = await follow(context, [job], after), f"{short(match.model)} of {match.variant}"
     if not result.events:
         return _not_done(title, result, match.model)
-    [event] = result.events
-    assert isinstance(event, model.Verified)
+    event: Any = result.events[0]
     value = {"model": match.model, "sound": True, "node": event.node}
     return Output(value=value, text=f"{title} is sound: verified on {event.node}")
 
@@ -186,7 +163,7 @@ async def _import(context: Context) -> Output:
         raise InputError("name the variant:  ringrift models import FILE --variant NAME")
     content = read_model(Path(options.name))
     node = _local_node(await context.roster.present(), context.settings.node.id)
-    file = Folder(node.address).put(content)
+    file = Folder(node.address, node.id).put(content)
     async with context.store.begin() as tx:
         existing = await operator.imported_from(tx, options.variant, file)
         if existing is not None:
@@ -196,8 +173,7 @@ async def _import(context: Context) -> Output:
     result = await follow(context, [job], after)
     if not result.events:
         return _not_done(options.name, result, None)
-    [event] = result.events
-    assert isinstance(event, model.Imported)
+    event: Any = result.events[0]
     return _imported(context, event.model, file, again=False)
 
 
@@ -208,15 +184,15 @@ def _imported(context: Context, blob: str, file: str, *, again: bool) -> Output:
     return Output(value={"model": blob, "file": file, "again": again}, text=text)
 
 
-def _actor(context: Context) -> Actor:
-    return Actor(envelopes=context.envelopes(), now=context.clock.now())
+def _actor(context: Context) -> operator.Actor:
+    return operator.Actor(envelopes=context.envelopes(), now=context.clock.now())
 
 
 def _local_node(nodes: Sequence[NodeRecord], own: str) -> NodeRecord:
-    """A running node with its blobs on this machine, where others get them: *own* if it is one.  Raises Unreachable."""
-    local = [node for node in nodes if Path(node.address).is_dir()]
+    """A running node with its blobs on this machine, where others get them: *own* if it is one.  Raises WorkError."""
+    local = [node for node in nodes if Folder(node.address, node.id).find_away() is None]
     if not local:
-        raise Unreachable('no running node on this machine can do this; start one with "ringrift run"')
+        raise WorkError('no running node on this machine can do this; start one with "ringrift run"')
     return min(local, key=lambda node: (node.id != own, node.id))
 
 

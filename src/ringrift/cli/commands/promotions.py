@@ -14,8 +14,7 @@ from ringrift.pipeline.line import DECISIONS, Challenge, Decision, Line
 from ringrift.pipeline.records import evidence_of
 from ringrift.store.ports import Reads
 
-SAME, _REJECTED, _PROMOTED, UNDECIDED = "same", "would be rejected", "would be promoted", "undecided"
-_STAYS, _GOES = "would stay", "would be rolled back"
+SAME, UNDECIDED = "same", "undecided"
 
 
 def _arguments(parser: Parser) -> None:
@@ -93,8 +92,8 @@ def _recount(decision: Decision, blocks: Sequence[Block], node: str, players: in
         return _Recount(node, SAME, len(blocks), 0)
     test = Challenge(opponent=decision.previous or "", gate=decision.gate, seed=decision.seed)
     result = challenge.judge_blocks(remaining, test, players)
-    yes, no = (_STAYS, _GOES) if decision.kind == "rollback" else (_PROMOTED, _REJECTED)
-    opposite = no if decision.promoted else yes
+    no, yes = ("be rolled back", "stay") if decision.kind == "rollback" else ("be rejected", "be promoted")
+    opposite = f"would {no if decision.promoted else yes}"
     outcome = UNDECIDED if result.decided is None else SAME if result.decided is decision.promoted else opposite
     return _Recount(node, outcome, result.blocks, excluded)
 
@@ -163,7 +162,6 @@ def _summary(promotions: Sequence[_Promotion], node: str) -> str:
 
 
 async def _question(context: Context) -> Output:
-    """Raises UnknownName for a variant without a line."""
     node = _parse_node(context.options.without)
     async with context.store.read() as view:
         lines = await context.lines(view)

@@ -4,7 +4,7 @@ from ringrift.cli.command import Command, Context, Output, Parser, by_verb
 from ringrift.cli.formats import ago, table, timestamp
 from ringrift.cluster.roster import NODES
 from ringrift.events.node import Quarantined, Released
-from ringrift.kernel.errors import InputError, UnknownName
+from ringrift.kernel.errors import InputError, require_name
 from ringrift.pipeline.trust import TRUSTS, Trust, operator_verdict
 from ringrift.work.limits import QUARANTINES
 
@@ -37,8 +37,7 @@ async def _add(context: Context) -> Output:
     event = Quarantined(node=node, reason=f"by hand: {reason}", by=context.settings.node.id)
     async with context.store.begin() as tx:
         nodes = await NODES.scan(tx)
-        if node not in nodes:
-            raise UnknownName("node", node, nodes)
+        require_name("node", node, nodes)
         if node not in await QUARANTINES.get_many(tx, [node]):  # the first reason stays
             await QUARANTINES.put_at(tx, {node: operator_verdict(reason, context.clock.now())})
             await context.publish(tx, event)
@@ -52,8 +51,7 @@ async def _release(context: Context) -> Output:
     event = Released(node=node, by=context.settings.node.id)
     async with context.store.begin() as tx:
         nodes = await QUARANTINES.scan(tx)
-        if node not in nodes:
-            raise UnknownName("quarantined node", node, nodes)
+        require_name("quarantined node", node, nodes)
         await QUARANTINES.delete(tx, [node])
         await context.publish(tx, event)
     return Output(value=event, text=f"node {node} is released: it may play again, and its trust starts anew")

@@ -27,7 +27,6 @@ async def _list(context: Context) -> Output:
 
 
 async def _forget(context: Context) -> Output:
-    """Raises UnknownName for a reader that does not exist."""
     name = context.options.reader
     if not name:
         raise InputError("name the reader:  ringrift readers forget READER  (ringrift readers list  shows them)")

@@ -3,7 +3,7 @@
 from ringrift.cli.command import EXIT_FAILED, Command, Context, Output, Parser
 from ringrift.cli.formats import verdict_line
 from ringrift.events.pipeline import Requested
-from ringrift.kernel.errors import UnknownName
+from ringrift.kernel.errors import require_name
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline.line import require_line
 from ringrift.pipeline.requests import ANSWER_SECONDS_MAX, STAGES, wait_for_answer
@@ -16,8 +16,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _prepare(context: Context) -> None:
-    if context.options.stage not in STAGES:
-        raise UnknownName("stage", context.options.stage, STAGES)
+    require_name("stage", context.options.stage, STAGES)
 
 
 def _as_text(verdict: Verdict | None, request: Requested, now: float) -> str:

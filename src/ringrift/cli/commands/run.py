@@ -15,19 +15,16 @@ from ringrift.cli import html_report, report
 from ringrift.cli.command import Command, Context, Output, Parser, parse_overrides
 from ringrift.cli.live import Live
 from ringrift.cli.logs import start_logs
-from ringrift.cli.report import Report
 from ringrift.cli.run_plan import Plan, RunSession, make_plan, save_session
 from ringrift.events import catalog
 from ringrift.events.evaluation import BlocksPlayed
 from ringrift.events.pipeline import Opened
 from ringrift.harness import Cluster
-from ringrift.jobs import JobFilter, Purpose
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import SettingsError
 from ringrift.kernel.value import changed
 from ringrift.pipeline import proof
 from ringrift.pipeline.line import DECISIONS, LINES, Stage
-from ringrift.pipeline.proof import Claim, Finding
 from ringrift.store.follow import wait_for
 from ringrift.store.ports import JobRow, Reads, Store
 from ringrift.supervision.spec import COORDINATES
@@ -36,9 +33,8 @@ from ringrift.work.desk import cancel, select
 _POLL_SECONDS = 0.2
 _FOREVER_SECONDS = 10.0 * 365 * 86_400
 _EXIT_NOT_PROVEN = 3
-_PROOF_POLL_SECONDS = 0.5
 _EVENTS_MAX = 10_000
-_PROOFS = JobFilter(purpose=Purpose.PROOF)
+_PROOFS = jobs.JobFilter(purpose=jobs.Purpose.PROOF)
 _ENQUEUING = ("fill", "pipeline", "trust")  # enqueue jobs; they read the log, so the next run goes on where they stop
 
 T = TypeVar("T")
@@ -63,9 +59,9 @@ async def _cancel_proof(store: Store, envelopes: EnvelopeFactory) -> None:
         await cancel(tx, _PROOFS, envelopes)
 
 
-def _explained(finding: Finding, dead: Sequence[JobRow]) -> Finding:
+def _explained(finding: proof.Finding, dead: Sequence[JobRow]) -> proof.Finding:
     """*finding* with the error of a match that was given up, if that is why it has too few games."""
-    pair = JobFilter(variant=finding.variant, candidate=finding.model, opponent=finding.opponent)
+    pair = jobs.JobFilter(variant=finding.variant, candidate=finding.model, opponent=finding.opponent)
     errors = [row.error for row in dead if pair.matches(jobs.decode(row.kind, row.body))]
     if finding.met or not errors or finding.n >= proof.GAMES_MIN:
         return finding
@@ -99,10 +95,10 @@ class _Run:
         self.stop: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         _stop_on_signal(self.stop)
 
-    async def run(self) -> tuple[Finding, ...]:
+    async def run(self) -> tuple[proof.Finding, ...]:
         """Open the lines and run until time is up and the proof is played; the findings.  Raises Unreachable."""
         plan, cluster, start = self._plan, self._cluster, self._cluster.store.position
-        opened = [Opened(variant=name, workload=plan.chosen.name) for name in plan.settings.policy.variants]
+        opened = [Opened(variant=name, workload=plan.chosen.workload.name) for name in plan.settings.policy.variants]
         await cluster.nodes[0].router.publish_many(opened, source="run")
         self._view = asyncio.create_task(self._live.follow(cluster, start, plan.loop_seconds))
         try:
@@ -127,7 +123,7 @@ class _Run:
             ending.cancel()
             await asyncio.gather(ending, return_exceptions=True)
 
-    async def _prove(self) -> tuple[Finding, ...] | None:
+    async def _prove(self) -> tuple[proof.Finding, ...] | None:
         """The findings of a timed run; None if it has no time limit, or if it was stopped meanwhile."""
         plan, policy, nodes = self._plan, self._plan.settings.policy, self._cluster.nodes
         if plan.all_seconds is None:
@@ -136,7 +132,7 @@ class _Run:
         for node in nodes:
             for name in _ENQUEUING if node.record.profile in COORDINATES else ():
                 await node.supervisor.stop(name)
-        claims, baselines = list[Claim](), plan.chosen.preset().baselines
+        claims, baselines = list[proof.Claim](), plan.chosen.preset().baselines
         async with self._cluster.store.read() as view:
             for variant in policy.variants:
                 line, decisions = await LINES.get(view, variant), await DECISIONS.all(view, "variant", variant)
@@ -147,17 +143,17 @@ class _Run:
         finally:
             await _cancel_proof(self._cluster.store, nodes[0].envelopes)
 
-    async def _play_proof(self, claims: Sequence[Claim], until: float) -> tuple[Finding, ...]:
+    async def _play_proof(self, claims: Sequence[proof.Claim], until: float) -> tuple[proof.Finding, ...]:
         """Play the matches for *claims* and judge them, at the latest at tick *until* by what was played by then."""
         start, store = self._cluster.store.position, self._cluster.store
         await self._cluster.nodes[0].desk.enqueue(proof.jobs_for(claims, self._plan.settings.policy.seed))
 
         async def finished(view: Reads) -> bool | None:
-            self._live.proven(proof.progress(claims, await _played(view, start)))
+            self._live.proven = proof.progress(claims, await _played(view, start))
             return None if await select(view, _PROOFS) else True
 
         seconds = until - self._clock.tick()
-        await wait_for(store, finished, self._clock, seconds, poll_seconds=_PROOF_POLL_SECONDS)
+        await wait_for(store, finished, self._clock, seconds, poll_seconds=_POLL_SECONDS)
         async with store.read() as view:
             events, dead = await _played(view, start), await select(view, _PROOFS, ("dead",))
         return tuple(_explained(proof.judge(claim, events), dead) for claim in claims)
@@ -177,7 +173,7 @@ class _Run:
         await wait_for(self._cluster.store, everyone_rests, self._clock, limit, poll_seconds=_POLL_SECONDS)
 
 
-async def _run(plan: Plan, live: Live, clock: Clock) -> tuple[int, Report]:
+async def _run(plan: Plan, live: Live, clock: Clock) -> tuple[int, report.Report]:
     """Run *plan*; the exit code and the report.  Raises Unreachable."""
     rng, begun = Random(SystemRandom().getrandbits(64)), clock.now()
     seed, spent = plan.settings.policy.seed, plan.spent_seconds
@@ -198,14 +194,28 @@ async def _run(plan: Plan, live: Live, clock: Clock) -> tuple[int, Report]:
     return _EXIT_NOT_PROVEN if any(not finding.met for finding in findings) else 0, result
 
 
+def _require_writable(*files: Path) -> None:
+    """Raise SettingsError unless each of the report's *files* can be written: the run itself takes long."""
+    for file in files:
+        try:
+            is_new = not file.exists()
+            file.open("ab").close()
+            if is_new:
+                file.unlink()
+        except OSError as error:
+            reason = "its folder does not exist" if isinstance(error, FileNotFoundError) else str(error.strerror)
+            raise SettingsError("--report", str(file), reason) from error
+
+
 def _prepare(context: Context) -> Output:
     """Exit code 0 if every claim is proven, 3 if one is not, 130 or 143 after a signal."""
     options, clock = context.options, context.clock
     plan = make_plan(options, parse_overrides(options.set))
     settings, home = plan.settings, plan.effective.home
     path = Path(options.report or Path(home) / "report.json")
-    if options.report and not path.parent.is_dir():
-        raise SettingsError("--report", options.report, "its folder does not exist")
+    page = path.with_suffix(".html") if path.name else path
+    if options.report:
+        _require_writable(path, page)
     log = start_logs(home, settings.sweep, debug=plan.effective.debug, trace=settings.trace.debug)
     live = Live(sys.stdout, settings.policy, clock, table=sys.stdout.isatty() and not options.plain)
     for note in filter(None, (plan.chosen.note, *plan.effective.warnings)):
@@ -215,7 +225,6 @@ def _prepare(context: Context) -> Output:
     live.line(f"seed {settings.policy.seed}, variants {', '.join(settings.policy.variants)}{limit}")
     code, result = asyncio.run(_run(plan, live, clock))
     path.write_text(report.as_json(result))
-    page = path.with_suffix(".html")
     page.write_text(html_report.as_page(result))
     stopped = "" if code in (0, _EXIT_NOT_PROVEN) else '   (stopped early; "ringrift run" goes on)'
     text = f"\n{report.as_text(result)}\n\nreport: {page} (data: {path}){stopped}"

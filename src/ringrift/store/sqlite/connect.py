@@ -1,5 +1,6 @@
-"""Connections: open the file, configure SQLite, migrate the schema, check it all for ``ringrift doctor``."""
+"""Connections: open the file, configure SQLite, migrate the schema."""
 
+import errno
 import os
 from importlib.resources import files
 from pathlib import Path
@@ -7,8 +8,10 @@ from urllib.parse import quote
 
 import apsw
 
-from ringrift.kernel.errors import NoRoom, SchemaTooNew, SchemaTooOld, StoreError, Unreachable, UnsafeFilesystem
+from ringrift.kernel.errors import Busy, NoRoom, SchemaTooNew, SchemaTooOld, StoreError, Unreachable
+from ringrift.kernel.folders import make_folder
 from ringrift.store.sqlite.files import require_local
+from ringrift.store.sqlite.forks import Connection
 from ringrift.store.sqlite.reads import query_value
 
 
@@ -22,32 +25,38 @@ def _load_migrations() -> list[tuple[int, str]]:
 
 
 _MIGRATIONS = _load_migrations()
-_SCHEMA_FIRST, _SCHEMA_LAST = _MIGRATIONS[0][0], _MIGRATIONS[-1][0]
+SCHEMA_FIRST, SCHEMA_LAST = _MIGRATIONS[0][0], _MIGRATIONS[-1][0]
 """Schema versions that this code opens; it brings an older one of them up to the last."""
 _CACHE_KIB = 8 * 1024
 _CHECKPOINT_PAGES = 2000
+WAL_BYTES_MAX = 16 * 1024 * 1024  # of the file beside the database; above it is emptied as soon as no view needs it
 _STATEMENTS_CACHED = 100
-_SQLITE_MIN = (3, 51, 3)  # versions before have a published bug that can corrupt a WAL with two connections
-BUSY_SECONDS_MAX = 10.0
+_LOCK_ERRORS = {apsw.SQLITE_IOERR_LOCK, apsw.SQLITE_IOERR_RDLOCK, apsw.SQLITE_IOERR_SHMLOCK, apsw.SQLITE_IOERR_UNLOCK}
+_WRITE_ERRORS = {apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_SHMOPEN, errno.EROFS}
 
 
-def connect(path: str | Path, *, read_only: bool = False, vfs: str | None = None) -> apsw.Connection:
-    """Connect to the store at *path*; the first writer creates or migrates it.
+def connect(
+    path: str | Path, *, read_only: bool = False, vfs: str | None = None, existing: bool = False, patience: float = 10.0
+) -> apsw.Connection:
+    """Connect to the store at *path*; unless it must be *existing*, the first writer creates or migrates it.
 
-    Raises SchemaTooNew, SchemaTooOld, UnsafeFilesystem.
+    Raises SchemaTooNew, SchemaTooOld, UnsafeFilesystem, and Busy while another process creates it.
     """
+    path = str(path)
     if vfs is None:
-        file = Path(path)
-        require_local(file)
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not read_only:
-            _prepare(file)
-    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    db = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=_STATEMENTS_CACHED)
+        require_local(Path(path))
+        if not (read_only or existing):
+            _prepare(Path(path))
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+    create = 0 if read_only or existing else apsw.SQLITE_OPEN_CREATE
+    db = Connection(path, flags=flags | create, vfs=vfs, statementcachesize=_STATEMENTS_CACHED)
     try:
+        db.set_busy_timeout(int(patience * 1000))
+        if read_only or existing:
+            _require_current(query_value(db, "PRAGMA user_version"), path)
         _configure(db, read_only=read_only, exclusive=vfs is not None)
         if not read_only:
-            _migrate(db, str(path))
+            _migrate(db, path)
             db.set_busy_timeout(0)  # a writer that has to wait does so off the loop
     except BaseException:
         db.close()
@@ -57,6 +66,7 @@ def connect(path: str | Path, *, read_only: bool = False, vfs: str | None = None
 
 def _prepare(file: Path) -> None:
     """Create an empty file for its owner alone, or check the schema of an existing one without touching it."""
+    make_folder(file.parent)
     try:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         return
@@ -73,18 +83,28 @@ def _prepare(file: Path) -> None:
         pass
     finally:
         db.close()
-    file.chmod(0o600)
+    if file.stat().st_mode & 0o077:
+        file.chmod(0o600)
 
 
 def _require_supported(version: int, path: str) -> None:
-    if version > _SCHEMA_LAST:
-        raise SchemaTooNew(path, version, _SCHEMA_LAST)
-    if 0 < version < _SCHEMA_FIRST:
-        raise SchemaTooOld(path, version, _SCHEMA_FIRST)
+    if version > SCHEMA_LAST:
+        raise SchemaTooNew(path, version, SCHEMA_LAST)
+    if 0 < version < SCHEMA_FIRST:
+        raise SchemaTooOld(path, version, SCHEMA_FIRST)
+
+
+def _require_current(version: int, path: str) -> None:
+    """Raise what keeps a look from reading it: only a node that starts creates and migrates a store."""
+    _require_supported(version, path)
+    if not version:
+        raise Busy(path, "a node is just creating it: try again")
+    if version < SCHEMA_LAST:
+        remedy = 'start a node of this version ("ringrift run"), which migrates it'
+        raise SchemaTooOld(path, version, SCHEMA_LAST, remedy)
 
 
 def _configure(db: apsw.Connection, *, read_only: bool, exclusive: bool) -> None:
-    db.set_busy_timeout(5000)
     if exclusive:
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
     if not read_only:
@@ -92,6 +112,7 @@ def _configure(db: apsw.Connection, *, read_only: bool, exclusive: bool) -> None
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")
     # An acknowledged append survives power loss.  Group commit pays for it; there is no weaker setting.
     db.execute("PRAGMA synchronous = FULL")
     db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -118,37 +139,28 @@ def _migrate(db: apsw.Connection, path: str) -> None:
         db.execute("COMMIT")
 
 
-def translate(bad: apsw.Error, path: str | Path) -> StoreError | NoRoom:
-    """Translate a driver's error into ours: none of them leaks."""
+def _is_read_only(path: str) -> bool:
+    """Whether the disk of *path* takes no writes, as after a fault; finding out needs no descriptor."""
+    try:
+        return bool(os.statvfs(Path(path).parent).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def translate(bad: apsw.Error | OSError, path: str | Path) -> StoreError | NoRoom:
+    """Translate a driver's error into ours: none of them leaks.  Busy and NoRoom can be waited for."""
+    code = bad.errno if isinstance(bad, OSError) else getattr(bad, "extendedresult", 0)
+    path = str(path)
     if isinstance(bad, apsw.FullError):
-        return NoRoom(str(path))
-    if isinstance(bad, apsw.BusyError):
-        return Unreachable(f"{path}: another process has been writing for {BUSY_SECONDS_MAX:g} s")
+        return NoRoom(path)
+    if isinstance(bad, apsw.BusyError | apsw.LockedError) or code in _LOCK_ERRORS:
+        return Busy(path, "another process has been writing for a while: `ringrift status` names it")
+    if _is_read_only(path) and (isinstance(bad, apsw.ReadOnlyError | apsw.CantOpenError) or code in _WRITE_ERRORS):
+        return Busy(path, "its disk is read-only: make it writable again")
+    if code in (errno.EMFILE, errno.ENFILE) or (isinstance(bad, apsw.CantOpenError) and os.path.isfile(path)):
+        return Busy(path, "it cannot be opened just now: no file descriptor is left (`ulimit -n`), or no permission")
     if isinstance(bad, apsw.NotADBError):
         return Unreachable(f"{path} is not a database of RingRift: move it away, or set RINGRIFT_HOME")
     if isinstance(bad, apsw.ConstraintError | apsw.MismatchError | apsw.TooBigError):
         return StoreError(f"{path}: refused: {bad}")
     return Unreachable(f"{path}: {type(bad).__name__}: {bad}")
-
-
-def inspect_file(path: Path) -> list[tuple[str, bool, str]]:
-    """Check the store at *path*: (subject, whether it is good, detail) each.  Creates nothing."""
-    version = apsw.sqlite_lib_version()
-    checks = [("sqlite", tuple(int(part) for part in version.split(".")) >= _SQLITE_MIN, version)]
-    try:
-        require_local(path)
-        checks.append(("filesystem", True, "local"))
-    except UnsafeFilesystem as unsafe:
-        checks.append(("filesystem", False, str(unsafe)))
-    if not path.exists():
-        return [*checks, ("store", True, f"{path}: not created yet")]
-    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        schema = query_value(db, "PRAGMA user_version")
-        supported = f"{_SCHEMA_FIRST} to {_SCHEMA_LAST}"
-        checks.append(("schema", _SCHEMA_FIRST <= schema <= _SCHEMA_LAST, f"{schema} (this version reads {supported})"))
-        quick_check = query_value(db, "PRAGMA quick_check(1)")
-        checks.append(("store", quick_check == "ok", f"{path}: {quick_check}"))
-    finally:
-        db.close()
-    return checks

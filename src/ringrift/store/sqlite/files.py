@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ringrift.kernel.errors import NotLeader, UnsafeFilesystem
+from ringrift.kernel.folders import make_folder
 
 # Names as /proc/mounts has them.  SQLite's locks do not work, or not always, across these.
 _NETWORK_FILESYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "lustre", "gpfs", "glusterfs"}
 _NETWORK_FILESYSTEMS |= {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "beegfs", "davfs"}
 _HOLDER_BYTES_MAX = 200
 _ESCAPED = re.compile(r"\\([0-7]{3})")
+_WRITE_LOCK = "120"  # the byte of the -shm file that SQLite locks to write
 
 
 def _filesystem(path: Path, mounts: str) -> str:
@@ -42,11 +44,27 @@ def require_local(file: Path) -> None:
         raise UnsafeFilesystem(str(path), kind)
 
 
+def write_lock_holder(file: Path) -> int | None:
+    """The process that is writing to the database *file* just now, if it is another one of this machine.
+
+    It is read from /proc/locks: to open a file of the database and close it again would release this process's locks.
+    """
+    try:
+        inode, locks = str(file.with_name(f"{file.name}-shm").stat().st_ino), Path("/proc/locks").read_text()
+    except OSError:  # no other process has it open, or this is not Linux
+        return None
+    for fields in map(str.split, locks.splitlines()):
+        if fields[-5:-4] == ["WRITE"] and fields[-3].endswith(f":{inode}") and fields[-2] == _WRITE_LOCK:
+            return int(fields[-4]) if int(fields[-4]) not in (0, os.getpid()) else None
+    return None
+
+
 @contextmanager
 def only_one(lock: Path, holder: str) -> Iterator[None]:
     """Hold *lock* while the body runs; the kernel releases it when the process dies.  Raises NotLeader."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(lock.parent)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    _locks.add(descriptor)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,4 +75,16 @@ def only_one(lock: Path, holder: str) -> Iterator[None]:
         os.pwrite(descriptor, f"{holder} (process {os.getpid()})\n".encode(), 0)
         yield
     finally:
-        os.close(descriptor)
+        if descriptor in _locks:  # in a forked child the number may belong to another file by now
+            _locks.discard(descriptor)
+            os.close(descriptor)
+
+
+def _close_locks() -> None:
+    """In a forked child: a lock lasts until every process has closed it, and the child may outlive its holder."""
+    while _locks:
+        os.close(_locks.pop())
+
+
+_locks: set[int] = set()
+os.register_at_fork(after_in_child=_close_locks)

@@ -59,7 +59,8 @@ DELETE FROM log WHERE position IN (
 -- Delete settled deliveries of events that are no longer in the log.
 DELETE FROM deliveries WHERE (reader, position) IN (
     SELECT reader, position FROM deliveries
-    WHERE state IN ('done', 'discarded') AND position < (SELECT min(position) FROM log) LIMIT ?);
+    WHERE state IN ('done', 'discarded') AND NOT EXISTS (SELECT 1 FROM log WHERE log.position = deliveries.position)
+    LIMIT ?);
 
 -- name: positions
 -- Every durable reader.
@@ -113,9 +114,10 @@ SELECT reader, position, state, attempts, pause, error, first, last FROM deliver
 WHERE reader = ?1 AND position IN (SELECT value FROM json_each(?2)) ORDER BY position;
 
 -- name: enqueue
--- One job, unless one with its key is alive.
+-- One job, unless one with its key is alive; an archived one with its id is as much in the way as any other.
 INSERT INTO jobs (id, kind, variant, key, body, state, priority, node, time, context)
-VALUES (?, ?, ?, ?, ?, 'ready', ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+SELECT ?1, ?2, ?3, ?4, ?5, 'ready', ?6, ?7, ?8, ?9 WHERE NOT EXISTS (SELECT 1 FROM archived_jobs WHERE id = ?1)
+ON CONFLICT DO NOTHING;
 
 -- name: live_key
 -- The live job with a key.
@@ -128,10 +130,11 @@ WHERE state = 'ready' AND pause = 0 AND kind = ?1 AND node IS ?2
 ORDER BY priority DESC, number LIMIT ?3;
 
 -- name: ready_except
--- The same with the variant of each, without a JSON list of variants.
+-- The same with the variant of each, without a JSON list of variants and one of jobs.
 SELECT priority, number, variant FROM jobs
 WHERE state = 'ready' AND pause = 0 AND kind = ?1 AND node IS ?2
     AND variant NOT IN (SELECT value FROM json_each(?4))
+    AND number NOT IN (SELECT number FROM jobs WHERE id IN (SELECT value FROM json_each(?5)))
 ORDER BY priority DESC, number LIMIT ?3;
 
 -- name: claim
@@ -171,17 +174,40 @@ UPDATE jobs SET pause = 0 WHERE id = ? AND state = 'ready';
 UPDATE jobs SET state = 'cancelled', holder = NULL WHERE id = ? AND state IN ('ready', 'claimed');
 
 -- name: jobs
--- Jobs in a JSON list of states, oldest first.
+-- Jobs in a JSON list of states, oldest first; the archived ones too.
 SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
     time, error
-FROM jobs WHERE state IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR variant = ?2)
+FROM every_job WHERE state IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR variant = ?2)
     AND (?3 IS NULL OR holder = ?3) AND (kind < 'task:' OR kind >= 'task;') ORDER BY number LIMIT ?4;
+
+-- name: jobs_live
+-- Those of them that have not ended, through the index of their keys, in which no other is.
+SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
+    time, error
+FROM jobs INDEXED BY jobs_key WHERE state IN ('ready', 'claimed') AND state IN (SELECT value FROM json_each(?1))
+    AND (?2 IS NULL OR variant = ?2) AND (?3 IS NULL OR holder = ?3) AND (kind < 'task:' OR kind >= 'task;')
+ORDER BY number LIMIT ?4;
+
+-- name: jobs_dead
+-- Dead jobs through their own indexes.
+SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
+    time, error
+FROM every_job WHERE state = 'dead' AND (?2 IS NULL OR variant = ?2) AND (?3 IS NULL OR holder = ?3)
+    AND (kind < 'task:' OR kind >= 'task;') ORDER BY number LIMIT ?4;
+
+-- name: archive
+-- Move the oldest ended jobs behind the newest of all; of tasks, those whose body was dropped.  A trigger inserts them.
+DELETE FROM jobs WHERE number IN (
+    SELECT number FROM jobs
+    WHERE state IN ('done', 'dead', 'cancelled') AND number <= (SELECT max(number) FROM jobs) - max(?1, 1)
+        AND (kind < 'task:' OR kind >= 'task;' OR body = x'')
+    ORDER BY number LIMIT ?2);
 
 -- name: jobs_claimed
 -- Claimed jobs through their own index.
 SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
     time, error
-FROM jobs WHERE state = 'claimed' AND (?1 IS NULL OR variant = ?1) AND (?2 IS NULL OR holder = ?2)
+FROM jobs INDEXED BY jobs_claimed WHERE state = 'claimed' AND (?1 IS NULL OR variant = ?1) AND (?2 IS NULL OR holder = ?2)
     AND (kind < 'task:' OR kind >= 'task;') ORDER BY number LIMIT ?3;
 
 -- name: jobs_paused
@@ -208,7 +234,7 @@ DELETE FROM job_counts WHERE count = 0;
 -- A task, claimed from its birth, unless one with its key is alive.  Its number is its fence and part of its id.
 INSERT INTO jobs (id, kind, variant, key, body, state, priority, attempts, fence, holder, seconds, time)
 SELECT format('%s#%d', ?3, number), ?1, ?2, ?3, ?4, 'claimed', 0, 1, number, ?5, ?6, ?7
-FROM (SELECT coalesce(max(number), 0) + 1 AS number FROM jobs) WHERE true
+FROM (SELECT coalesce((SELECT max(number) FROM jobs), 0) + 1 AS number) WHERE true
 ON CONFLICT DO NOTHING RETURNING fence;
 
 -- name: change_task
@@ -270,9 +296,11 @@ SELECT id, body FROM records WHERE kind = ? AND id = ?;
 SELECT id, body FROM records WHERE kind = ?1 AND id IN (SELECT value FROM json_each(?2));
 
 -- name: find
--- Records by an index field.
-SELECT DISTINCT r.id, r.body FROM record_index i JOIN records r ON r.kind = i.kind AND r.id = i.id
-WHERE i.kind = ?1 AND i.field = ?2 AND i.value IN (SELECT value FROM json_each(?3)) ORDER BY r.id LIMIT ?4;
+-- Records by an index field.  CROSS: in any other order every record of the kind is read, so as not to sort.
+SELECT r.id, r.body FROM json_each(?3) j
+    CROSS JOIN record_index i ON i.kind = ?1 AND i.field = ?2 AND i.value = j.value
+    CROSS JOIN records r ON r.kind = i.kind AND r.id = i.id
+ORDER BY i.id LIMIT ?4;
 
 -- name: scan
 -- Records by id.

@@ -1,6 +1,7 @@
 """Reads over SQLite: each query runs inline in a transaction, and in a thread otherwise."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -9,6 +10,7 @@ import apsw
 import msgspec
 
 from ringrift.events.base import Envelope
+from ringrift.kernel.errors import Overdue
 from ringrift.kernel.value import Value
 from ringrift.store.ports import BEHIND_MAX, Delivery, JobCounter, JobRow, Origin, ReaderRow, RoleRow, Share
 
@@ -57,12 +59,14 @@ class SqliteReads:
     """The queries of :class:`ringrift.store.ports.Reads`; *offload* runs each one in a thread, without it inline."""
 
     def __init__(self, db: apsw.Connection, offload: Offload | None = None) -> None:
-        self._db, self._offload = db, offload
+        self._db, self._offload, self._ended = db, offload, 0.0
 
     def _execute(self, query: str, *args: Any) -> apsw.Cursor:
         return self._db.execute(QUERIES[query], args)
 
     async def _run(self, call: Callable[[], _T]) -> _T:
+        if self._ended:
+            raise Overdue(self._ended, "read")
         result: _T = call() if self._offload is None else await self._offload(call)
         return result
 
@@ -78,6 +82,14 @@ class SqliteReads:
     async def _events(self, query: str, *args: Any) -> list[Envelope]:
         # Not by field name, which would take twice the time: this is the hottest read there is.
         return await self._query(lambda rows: [Envelope(*row) for row in rows], query, *args)
+
+    def end(self, seconds: float) -> None:
+        """Refuse further queries, after *seconds*, and let go of what the view saw."""
+        self._ended = seconds
+        self._db.interrupt()
+        with suppress(apsw.ThreadingViolationError):  # a query runs in a thread, and is interrupted
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
 
     async def head(self) -> int:
         return await self._run(partial(head, self._db))
@@ -120,12 +132,14 @@ class SqliteReads:
     async def jobs(
         self, states: Collection[str], limit: int, *, variant: str | None = None, holder: str | None = None
     ) -> Sequence[JobRow]:
-        # Claimed and paused jobs have partial indexes of their own.
+        # All but done and cancelled jobs have partial indexes of their own.
         if set(states) == {"claimed"}:
             return await self._values(JobRow, "jobs_claimed", variant, holder, limit)
         if set(states) == {"paused"}:
             return await self._values(JobRow, "jobs_paused", variant, limit)
-        return await self._values(JobRow, "jobs", as_json(states), variant, holder, limit)
+        dead = "jobs_dead" if set(states) == {"dead"} else "jobs"
+        query = "jobs_live" if set(states) <= {"ready", "claimed"} else dead
+        return await self._values(JobRow, query, as_json(states), variant, holder, limit)
 
     async def count_jobs(self, variant: str | None = None) -> Mapping[tuple[str, str], int]:
         rows = await self._query(list, "count_jobs", variant)
@@ -151,7 +165,7 @@ class SqliteReads:
         return await self._query(dict, "get", kind, as_json(ids))
 
     async def find(self, kind: str, field: str, values: Sequence[str], limit: int) -> Mapping[str, bytes]:
-        return await self._query(dict, "find", kind, field, as_json(values), limit)
+        return await self._query(dict, "find", kind, field, as_json(set(values)), limit)
 
     async def scan(self, kind: str, after: str, limit: int) -> Mapping[str, bytes]:
         return await self._query(dict, "scan", kind, after, limit)

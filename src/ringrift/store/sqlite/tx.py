@@ -123,6 +123,9 @@ class SqliteTx(SqliteReads):
             pass
         return dropped
 
+    async def archive_jobs(self, keep: int, limit: int) -> int:
+        return self._change("archive", keep, limit)
+
     async def enqueue(self, jobs: Sequence[ports.JobRequest]) -> Sequence[str]:
         ids = []
         for j in jobs:
@@ -146,11 +149,11 @@ class SqliteTx(SqliteReads):
         return [Lease(**dict(zip(_LEASE_FIELDS, rows[number], strict=True))) for number in numbers]
 
     def _ready(self, kind: str, node: str | None, limit: int, terms: ports.ClaimTerms) -> Iterator[_Ready]:
-        if kind not in terms.without and kind not in terms.one_per_variant:
+        if kind not in terms.without and kind not in terms.one_per_variant and not terms.without_jobs:
             yield from ((*row, kind, "") for row in self._execute("ready", kind, node, limit))
             return
-        without = reads.as_json(terms.without.get(kind, ()))
-        for priority, number, variant in self._execute("ready_except", kind, node, limit, without):
+        without = reads.as_json(terms.without.get(kind, ())), reads.as_json(terms.without_jobs)
+        for priority, number, variant in self._execute("ready_except", kind, node, limit, *without):
             yield priority, number, kind, variant
 
     async def register_tasks(self, tasks: Sequence[ports.TaskRequest]) -> Sequence[int | None]:

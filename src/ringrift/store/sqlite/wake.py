@@ -65,11 +65,16 @@ class Wake:
         except (ConnectionRefusedError, FileNotFoundError):
             path.unlink(missing_ok=True)
 
+    def abandon(self) -> None:
+        """In a forked child: close the socket here, and leave what belongs to the parent."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
     def close(self) -> None:
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
-            self._socket.close()
+            self.abandon()
             (self._folder / self._own).unlink(missing_ok=True)
-            self._socket = None
             with suppress(OSError):  # the folder is not empty
                 self._folder.rmdir()

@@ -20,9 +20,9 @@ class Worker(Protocol):
     """Runs the jobs of one workload, one at a time."""
 
     async def run(self, spec: JobSpec, resume: str | None, report: ReportProgress) -> JobResult:
-        """Run one job, at the caller's place in its trace.  Raises JobFailed or ChildDied.
+        """Run one job, at the caller's place in its trace.  Raises JobFailed, ChildDied, NoRoom or NodeAway.
 
-        Cancelling it kills the worker.
+        It reports once before it runs the job: a failure before that is the node's.  Cancelling it kills the worker.
         """
 
     def ask_to_stop(self) -> None:
@@ -40,4 +40,4 @@ class Launch(Protocol):
     """Starts workers."""
 
     async def start(self, workload: str) -> Worker:
-        """A worker for *workload*.  Raises ChildDied, UnknownName."""
+        """A worker for *workload*.  Raises ChildDied or OSError."""

@@ -3,11 +3,13 @@
     node ── {"run": spec, "resume": blob, "traceparent": …} ──▶ child          (stdin)
     node ◀── {"done": 0.4} · {"result": …} · {"error": …} ── child   (stdout; the workload's own prints go to stderr)
 
-A child ends when its stdin ends, so it cannot outlive a node that was killed.
+A child acknowledges each job before it runs it: a failure before that is the node's.  It ends when its stdin ends, so
+it cannot outlive a node that was killed.
 """
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -17,7 +19,7 @@ import msgspec
 from ringrift.bus import spans, trace
 from ringrift.bus.spans import Span
 from ringrift.child import Child
-from ringrift.kernel.errors import ChildDied, JobFailed, NoRoom
+from ringrift.kernel.errors import ChildDied, JobFailed, NodeAway, NoRoom
 from ringrift.work.launch.ports import Progress, ReportProgress
 from ringrift.workload.api import JobResult, JobSpec
 
@@ -28,9 +30,8 @@ log = logging.getLogger(__name__)
 
 
 class FromChild(msgspec.Struct):
-    """One line from a child."""
+    """One line from a child; its first has no error if it is ready."""
 
-    ready: bool = False
     done: float | None = None
     metrics: dict[str, float] = {}
     checkpoint: str | None = None
@@ -39,9 +40,9 @@ class FromChild(msgspec.Struct):
     retry: bool = True
     blob: str | None = None
     full: str = ""  # where there was no room, if that was the error
+    away: tuple[str, str] | None = None  # the node whose blob folder is not there and why, if that was the error
     memory: int = 0
-    spans: tuple[Span, ...] = ()
-    """Spans of the workload's own code, with the last line of a job; the node records them as its own."""
+    spans: tuple[Span, ...] = ()  # of the workload's own code, with the last line of a job; the node records them
     spans_dropped: int = 0
 
 
@@ -50,8 +51,7 @@ class ToChild(msgspec.Struct, omit_defaults=True):
 
     run: JobSpec | None = None
     resume: str | None = None
-    traceparent: str = ""
-    """Where the job stands in its trace, as W3C writes it; its last digit says whether spans are recorded."""
+    traceparent: str = ""  # the job's place in its trace, as W3C writes it; the last digit: whether spans are recorded
     stop: bool = False
 
 
@@ -59,8 +59,7 @@ class _WorkerProcess:
     """One child, serving many jobs of one workload, one at a time."""
 
     def __init__(self, child: Child) -> None:
-        self._child = child
-        self._decode = msgspec.json.Decoder(FromChild).decode
+        self._child, self._decode = child, msgspec.json.Decoder(FromChild).decode
         self.memory, self.pid = 0, child.pid
 
     async def read(self) -> FromChild:
@@ -82,6 +81,8 @@ class _WorkerProcess:
                 _record_spans(message)
                 if message.result is not None:
                     return message.result
+                if message.away:
+                    raise NodeAway(*message.away)
                 if message.full:
                     raise NoRoom(message.full)
                 if message.error is not None:
@@ -111,24 +112,22 @@ def _record_spans(message: FromChild) -> None:
 class ProcessLaunch:
     """Starts children that write into *folder*; *executables* are the plug-ins that are programs of their own."""
 
-    def __init__(self, folder: str | Path, executables: dict[str, list[str]]) -> None:
-        self._folder, self._executables = folder, executables
+    def __init__(self, folder: str | Path, executables: dict[str, list[str]], node: str = "") -> None:
+        self._folder, self._executables, self._node = folder, executables, node
 
     async def start(self, workload: str) -> _WorkerProcess:
-        argv = [sys.executable, "-m", "ringrift.workers.main", "--workload", workload, "--blobs", str(self._folder)]
-        if self._executables:
-            argv += ["--executables", msgspec.json.encode(self._executables).decode()]
+        programs = msgspec.json.encode(self._executables).decode()
+        argv = [sys.executable, "-m", "ringrift.workers.guard", str(os.getpid())]  # what follows is for workers.main
+        argv += [workload, str(self._folder), self._node, programs]
         worker = _WorkerProcess(await Child.start("the worker", argv, line_bytes_max=_LINE_BYTES_MAX))
         try:
             async with asyncio.timeout(_START_SECONDS_MAX):
                 message = await worker.read()
+            if message.error is not None:  # another node may well have what this one lacks: the job is tried again
+                raise ChildDied(f"a worker for {workload} cannot start: {message.error}")
         except BaseException as error:
             await asyncio.shield(worker.end(0.0))
             if isinstance(error, TimeoutError):
                 raise ChildDied(f"a worker for {workload} was not ready in {_START_SECONDS_MAX:g} s") from error
             raise
-        if message.error is not None:
-            await worker.end(0.0)
-            # Another node may well have what this one lacks: the job is tried again.
-            raise ChildDied(f"a worker for {workload} cannot start: {message.error}")
         return worker

@@ -6,19 +6,16 @@ JSON allows and we do not, then the caller decodes by type.
 """
 
 import json
-import math
 import re
 from typing import Any
 
+from ringrift.events.catalog import SIZE_MAX, check_scalars
 from ringrift.kernel.errors import InvalidPayload, TooDeep, TooLarge
 
-SIZE_MAX = 64 * 1024
-DEPTH_MAX = 32
-_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+_DEPTH_MAX = 32
 _DIGITS_MAX = 19
 # A string up to its end or the end of all, or a bracket.  Every string start matches, so a scan costs one pass.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\(?:.|\Z))*(?:"|\Z)|[\[\]{}]', re.DOTALL)
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check(raw: bytes, *, size_max: int = SIZE_MAX) -> None:
@@ -42,8 +39,8 @@ def _check_depth(text: str) -> None:
         match token[0]:
             case "[" | "{":
                 depth += 1
-                if depth > DEPTH_MAX:
-                    raise TooDeep(depth, DEPTH_MAX)
+                if depth > _DEPTH_MAX:
+                    raise TooDeep(depth, _DEPTH_MAX)
             case "]" | "}":
                 depth -= 1
 
@@ -63,24 +60,6 @@ def _no_constant(text: str) -> Any:
 
 def _small_int(text: str) -> int:
     # The length is checked first: converting thousands of digits is slow and raises an error of its own.
-    if len(text.lstrip("-")) > _DIGITS_MAX or not _INT_MIN <= int(text) <= _INT_MAX:
+    if len(text.lstrip("-")) > _DIGITS_MAX:
         raise InvalidPayload("$", f"integer {text[:24]}… does not fit 64 bits")
     return int(text)
-
-
-def check_scalars(value: Any, path: str = "$") -> None:
-    """Raise InvalidPayload for a float, integer or text anywhere inside *value* that JSON or a reader cannot carry."""
-    match value:
-        case str() if _SURROGATE.search(value):
-            raise InvalidPayload(path, "has a lone surrogate")
-        case float() if not math.isfinite(value):
-            raise InvalidPayload(path, f"{value} is not a finite number")
-        case int() if not _INT_MIN <= value <= _INT_MAX:
-            raise InvalidPayload(path, "does not fit 64 bits")
-        case dict():
-            for key, item in value.items():
-                check_scalars(key, path)
-                check_scalars(item, f"{path}.{key}")
-        case list() | tuple():
-            for index, item in enumerate(value):
-                check_scalars(item, f"{path}[{index}]")
