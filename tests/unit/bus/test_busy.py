@@ -3,7 +3,8 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -253,20 +254,20 @@ def test_a_retried_slow_call_delays_no_other(tmp_path: Path) -> None:
     play(tmp_path, story, simulated=True)
 
 
+async def _cling(release: asyncio.Event, name: str) -> None:
+    """A call for the event *bad* ignores that it is cancelled, until it is released."""
+    while name == "bad" and not release.is_set():
+        with suppress(asyncio.CancelledError):
+            await release.wait()
+
+
 def test_a_call_that_cannot_be_cancelled_is_left_behind(tmp_path: Path) -> None:
     """Its event is parked, the next one is handled, and an alert and health tell of it until it returns."""
 
     async def story(world: World) -> None:
         release = asyncio.Event()
 
-        async def clings(name: str) -> None:
-            while name == "bad" and not release.is_set():
-                try:
-                    await release.wait()
-                except asyncio.CancelledError:
-                    continue
-
-        listener = Listener(clings)
+        listener = Listener(partial(_cling, release))
         async with routed(world) as (router, _):
             router.handle(Published, listener.handle, name="h", from_start=True, timeout_seconds=60.0)
             await publish(world, "bad", "good")
@@ -294,14 +295,7 @@ def test_a_call_that_is_left_behind_holds_back_its_source(tmp_path: Path) -> Non
     async def story(world: World) -> None:
         release = asyncio.Event()
 
-        async def clings(name: str) -> None:
-            while name == "bad" and not release.is_set():
-                try:
-                    await release.wait()
-                except asyncio.CancelledError:
-                    continue
-
-        listener = Listener(clings)
+        listener = Listener(partial(_cling, release))
         async with routed(world) as (router, _):
             options = {"from_start": True, "timeout_seconds": 0.5, "ordered": True}
             router.handle(Published, listener.handle, name="h", **options)  # type: ignore[arg-type]  # of mixed types
