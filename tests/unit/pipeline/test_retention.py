@@ -108,12 +108,12 @@ def test_nothing_that_is_pinned_is_ever_deleted(
             await MODELS.put(
                 tx, [Model(variant=VARIANT, model=name, generation=1, since=0.0, **facts) for name, facts in records]
             )
-        wanted = {_JOBS[index](name).key: (index, name) for index, name in reversed(open_jobs)}  # of a key, the first
+        enqueued = {_JOBS[index](name).key: (index, name) for index, name in reversed(open_jobs)}  # of a key, the first
         await world.desk().enqueue([_JOBS[index](name) for index, name in open_jobs])
         async with world.store.read() as view:
             champions = sorted({line.champion for line in drawn if line.champion})
             ancestors = await view.walk(champions, True, 1000)
-        pinned = {name for line in drawn for name in needed_by(line)} | {name for _, name in wanted.values()}
+        pinned = {name for line in drawn for name in needed_by(line)} | {name for _, name in enqueued.values()}
         pinned |= {*imported, report, *ancestors}
         if VARIANT in {line.variant for line in drawn}:
             pinned |= {name for name, (state, _) in rows.items() if state is not State.REJECTED}
