@@ -47,6 +47,6 @@ class NodeStore:
             yield view
 
     def draw_error(self) -> None:
-        """Raise a transient error, or none."""
+        """Raise a transient error, or none.  Not Overdue: the same event twice too slow is parked, and rightly so."""
         if self.error_share and self._rng.random() < self.error_share:
-            raise self._rng.choice((Busy("sim.db", "drawn"), Backpressure("store", 1), Overdue(1.0), NoRoom("sim.db")))
+            raise self._rng.choice((Busy("sim.db", "drawn"), Backpressure("store", 1), NoRoom("sim.db")))
