@@ -169,16 +169,16 @@ class Home:
         return batches
 
     def unbalanced(self) -> list[str]:
-        """Where the conservation of work does not hold: one snapshot, counted one by one and by the tally."""
+        """Where the conservation of work does not hold, archived jobs included: counted one by one and by the tally."""
         [(jobs, highest, counted)] = self.ask(
-            "SELECT (SELECT count(*) FROM jobs), (SELECT coalesce(max(number), 0) FROM jobs),"
+            "SELECT (SELECT count(*) FROM every_job), (SELECT coalesce(max(number), 0) FROM jobs),"
             " (SELECT coalesce(sum(count), 0) FROM job_counts)"
         )
         problems = (
             [] if jobs == highest == counted else [f"{jobs} jobs, {highest} ever enqueued, {counted} in the tally"]
         )
         differences = self.ask(
-            "SELECT kind, variant, state, ifnull(holder, ''), count(*) FROM jobs GROUP BY kind, variant, state, holder"
+            "SELECT kind, variant, state, ifnull(holder, ''), count(*) FROM every_job GROUP BY kind, variant, state, holder"
             " EXCEPT SELECT * FROM job_counts"
         )
         return problems + [f"the tally differs for {row}" for row in differences]
