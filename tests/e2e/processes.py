@@ -178,8 +178,8 @@ class Home:
             [] if jobs == highest == counted else [f"{jobs} jobs, {highest} ever enqueued, {counted} in the tally"]
         )
         differences = self.ask(
-            "SELECT kind, variant, state, ifnull(holder, ''), count(*) FROM every_job GROUP BY kind, variant, state, holder"
-            " EXCEPT SELECT * FROM job_counts"
+            "SELECT kind, variant, state, ifnull(holder, ''), count(*) FROM every_job"
+            " GROUP BY kind, variant, state, holder EXCEPT SELECT * FROM job_counts"
         )
         return problems + [f"the tally differs for {row}" for row in differences]
 
