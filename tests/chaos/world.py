@@ -122,8 +122,11 @@ class World:
         (place / "lost+found").rmdir()
 
     def log(self, text: str) -> None:
-        """Note what the control process does, for people."""
-        self.story.add(f"{time.monotonic() - self.began:9.2f}", text)
+        """Note what the control process does, and show it: a run may take an hour."""
+        seconds = f"{time.monotonic() - self.began:9.2f}"
+        self.story.add(seconds, text)
+        sys.stdout.write(f"{seconds} {text}\n")
+        sys.stdout.flush()
 
     def fail(self, text: str) -> None:
         """Note a violation."""
