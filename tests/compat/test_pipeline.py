@@ -128,7 +128,8 @@ async def test_each_trigger_runs_one_stage_to_its_end() -> None:
     assert trained.output_path is not None
     assert trained.output_path.endswith(trained.metadata["event"]["model"])
     assert line().champion == trained.metadata["event"]["model"]
-    assert promoted.metadata["event"]["model"] == line().champion
+    for result in (judged, promoted):
+        assert result.metadata["event"]["model"] == line().champion, "it waited for the event that ends its stage"
     lifecycle = ModelLifecycleCoordinator.get_instance()
     ids = {get_production_model_id(), get_production_model_id(VARIANT), lifecycle.get_production_model_id(VARIANT)}
     assert ids == {line().champion}
