@@ -10,13 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import SystemRandom
 
-from ringrift.cli.command import open_existing, store_exists
+from ringrift.cli.command import store_exists
 from ringrift.cli.environment import EffectiveSettings, read_settings
 from ringrift.harness import Member
+from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import ChildDied, SettingsError, require_range
 from ringrift.kernel.settings import NodeSettings, Settings, StoreSettings
 from ringrift.kernel.value import Value, changed
 from ringrift.pipeline.line import LINES, Line, Stage
+from ringrift.store.open import open_store
 from ringrift.store.ports import Store
 from ringrift.store.records import Records
 from ringrift.workload.api import HasMeasuredParams, HasRequirements, Preset, Workload, missing_requirements, preset_of
@@ -113,10 +115,13 @@ class _Previous(Value):
 
 
 async def read_previous(settings: StoreSettings) -> _Previous:
-    """The state of the store of *settings*; empty if there is none."""
+    """The state of the store of *settings*; empty if there is none.
+
+    It opens the store as the node does that follows: one that was killed while it created or migrated it is no obstacle.
+    """
     if not store_exists(settings):
         return _Previous()
-    async with open_existing(settings) as store, store.read() as view:
+    async with open_store(settings, SystemClock()) as store, store.read() as view:
         session = await _SESSIONS.get(view, _ID) or RunSession()
         return _Previous(lines=tuple(await LINES.all(view)), session=session)
 

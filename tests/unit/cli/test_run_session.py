@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import apsw
 import pytest
 
 from ringrift.cli import run_plan
@@ -10,6 +11,7 @@ from ringrift.cli.environment import EffectiveSettings, read_settings
 from ringrift.cli.run_plan import RunSession, _Previous
 from ringrift.kernel.errors import SettingsError
 from ringrift.pipeline.line import Line
+from ringrift.store.sqlite.connect import _MIGRATIONS, SCHEMA_FIRST
 
 LINE = Line(variant="hex8_2p", workload="reversi", players=2)
 
@@ -89,3 +91,16 @@ def test_a_store_that_is_not_there_says_nothing(effective: EffectiveSettings) ->
     """And none is made by asking."""
     assert asyncio.run(run_plan.read_previous(effective.settings.store)) == _Previous()
     assert not Path(effective.settings.store.path).exists()
+
+
+@pytest.mark.parametrize("version", [0, SCHEMA_FIRST])
+def test_a_run_begins_on_a_store_that_is_not_finished(effective: EffectiveSettings, version: int) -> None:
+    """A node was killed while it created the file, or it is of an earlier version: the run opens it as a node does."""
+    path = Path(effective.settings.store.path)
+    path.parent.mkdir(parents=True)
+    db = apsw.Connection(str(path))
+    db.execute(dict(_MIGRATIONS)[version] if version else "PRAGMA journal_mode = WAL")
+    db.pragma("user_version", version)
+    db.close()
+
+    assert asyncio.run(run_plan.read_previous(effective.settings.store)) == _Previous()
