@@ -14,21 +14,21 @@ from typing import Any
 
 import msgspec
 
-from ringrift.cli.environment import VARIABLES
-from ringrift.cli.main import _COMMANDS, _parser
+from ringrift.cli.main import _COMMANDS, build_parser
+from ringrift.cli.setting_notes import SettingNote, param_notes, setting_notes
 from ringrift.daemons import DAEMONS
+from ringrift.environment import VARIABLES
 from ringrift.events.base import Event
 from ringrift.events.catalog import EVENTS, FOR_PEOPLE
 from ringrift.events.schema import example
 from ringrift.jobs import JOBS
 from ringrift.kernel import errors
-from ringrift.kernel.ranges import Branch
-from ringrift.kernel.settings import Settings
-from ringrift.kernel.value import Value
+from ringrift.kernel.exit_codes import ExitCode
 from ringrift.supervision.spec import Daemon
 from ringrift.work.limits import KINDS
 from ringrift_compat.events import old_names
 from ringrift_compat.events.old_rows import WORDS
+from ringrift_reversi.workload import Reversi
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -75,22 +75,6 @@ def paragraph(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), width=120, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
-def remarks(struct: type) -> dict[str, str]:
-    """The docstring below each field of *struct*, or the ``#:`` comment beside it; a base may declare the field."""
-    texts: dict[str, str] = {}
-    for kind in reversed(struct.__mro__):
-        if kind.__module__.startswith("ringrift."):
-            source = textwrap.dedent(inspect.getsource(kind))
-            [body] = ast.parse(source).body
-            assert isinstance(body, ast.ClassDef)
-            texts |= re.findall(r"^    (\w+): .*  #: (.*)$", source, re.MULTILINE)
-            for field, below in zip(body.body, body.body[1:], strict=False):
-                match field, below:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                        texts[name] = " ".join(text.split())
-    return texts
-
-
 def wiring() -> Any:
     """Which modules publish and consume each event, as the house rules read it from the code."""
     sys.path.insert(0, str(ROOT / "tests"))
@@ -132,6 +116,22 @@ def one_event(event: type[Event], publishers: Iterable[str], consumers: Iterable
         + table(("field", "type", "default", "meaning"), rows)
         + f"\n```json\n{json.dumps(example(event), ensure_ascii=False)}\n```\n"
     )
+
+
+def remarks(struct: type) -> dict[str, str]:
+    """The docstring below each field of *struct*, or the ``#:`` comment beside it; a base may declare the field."""
+    texts: dict[str, str] = {}
+    for kind in reversed(struct.__mro__):
+        if kind.__module__.startswith("ringrift."):
+            source = textwrap.dedent(inspect.getsource(kind))
+            [body] = ast.parse(source).body
+            assert isinstance(body, ast.ClassDef)
+            texts |= re.findall(r"^    (\w+)(?::| =) .*  #: (.*)$", source, re.MULTILINE)
+            for field, below in zip(body.body, body.body[1:], strict=False):
+                match field, below:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                        texts[name] = " ".join(text.split())
+    return texts
 
 
 def default(field: msgspec.structs.FieldInfo) -> str:
@@ -236,25 +236,36 @@ def daemons() -> str:
     return "# Daemons\n\n" + table(("daemon", "duty", "shape", "role", "starts after", "profiles"), rows)
 
 
-def branch(value: Any, path: str) -> list[tuple[str, str, str, str, str]]:
-    """Every setting below *path*: key, type, range, default, meaning."""
-    rows, notes = [], remarks(type(value))
-    ranges = value.ranges() if isinstance(value, Branch) else {}
-    for field in msgspec.structs.fields(type(value)):
-        current, key = getattr(value, field.name), f"{path}.{field.name}" if path else field.name
-        if isinstance(current, Value):
-            rows += branch(current, key)
-        else:
-            limits = f"{ranges[field.name].low:g} … {ranges[field.name].high:g}" if field.name in ranges else ""
-            kind = re.sub(r"Annotated\[([^,]+), .*?\)\]", r"\1", type_name(field.type))
-            rows.append((f"`{key}`", kind, limits, f"`{current!r}`", notes.get(field.name, "")))
-    return rows
+def notes(rows: Iterable[SettingNote]) -> str:
+    """A table of settings."""
+    head = ("setting", "type", "unit", "range", "default", "meaning", "when to change it")
+    cells = [
+        (f"`{n.key}`", n.kind, n.unit, n.range, f"`{json.dumps(n.default, default=list)}`", n.meaning, n.change)
+        for n in rows
+    ]
+    return table(head, cells)
 
 
 def settings() -> str:
-    """Every setting and every variable."""
-    text = "# Settings\n\nIn `ringrift.toml` as tables, on the command line as `--set key=value`.\n\n"
-    text += table(("setting", "type", "range", "default", "meaning"), branch(Settings(), ""))
+    """Every setting, every parameter of the bundled game, and every variable."""
+    text = (
+        "# Settings\n\n"
+        + paragraph("""
+        In `ringrift.toml` as tables, on the command line as `--set key=value`. `ringrift config show --effective
+        --origin` prints what a run would use and where each value comes from; `ringrift config explain KEY` prints a
+        row of this page. How to use them: [settings](../howto/settings.md).
+    """)
+        + "\n"
+    )
+    text += notes(setting_notes().values())
+    text += (
+        "\n## Parameters of the bundled game\n\n"
+        + paragraph("""
+        The game `reversi` declares these; others are refused. `match_sims` and `steps` have no default of their own.
+    """)
+        + "\n"
+    )
+    text += notes(param_notes(Reversi()).values())
     rows = [(f"`{name}`", f"`{v.key}`" if v.key else "—", v.note) for name, v in VARIABLES.items()]
     return text + "\n## Environment variables\n\n" + table(("variable", "setting", "what it does"), rows)
 
@@ -276,7 +287,7 @@ def faults() -> str:
 
 def commands() -> str:
     """Every command and its options."""
-    top = _parser()
+    top = build_parser()
     chosen = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
     text = "# Command line\n"
     for name, about in _COMMANDS.items():
@@ -286,7 +297,9 @@ def commands() -> str:
             if a.dest != "help"
         ]
         text += f"\n## ringrift {name}\n\n{about[0].upper() + about[1:]}.\n\n" + table(("argument", "meaning"), rows)
-    return text + "\nExit codes: 0 done, 1 failed, 2 wrong input, 130 or 143 stopped by a signal.\n"
+    meanings = remarks(ExitCode)
+    rows = [(f"{code:d}", meanings[code.name]) for code in ExitCode]
+    return text + "\n## Exit codes\n\n" + table(("code", "meaning"), rows)
 
 
 PAGES = {

@@ -39,6 +39,20 @@ static int model(const char *blob, const char *variant, int *generation) {  /* h
     return heads;
 }
 
+/* How often a player of a match calls heads: a model's number, or "random", which never learns, half of the time. */
+static int player(const char *job, const char *role, const char *variant) {
+    char name[NAME_BYTES_MAX];
+    int generation;
+    const char *value = member(member(job, "params"), role);
+    if (!value) {
+        only_blob(job, role, name);
+        return model(name, variant, &generation);
+    }
+    text(value, role, name);
+    if (strcmp(name, "random")) leave(REFUSED, "coin has no player", name);
+    return 500;
+}
+
 /* The game: coin[throw] and calls[player][throw] are H or T. */
 
 static void throw_coins(uint64_t state, char coin[THROWS]) {
@@ -144,11 +158,8 @@ static int train(const char *job, const char *variant) {
 /* A block is 32 throws of its own, played from every seat.  A seat's luck knows the block and the seat, not who sits
  * there: so two models that change places change their scores. */
 static int match(const char *job, const char *variant, int players) {
-    char one[NAME_BYTES_MAX], other[NAME_BYTES_MAX], coin[THROWS], calls[PLAYERS_MAX][THROWS];
-    int generation;
-    only_blob(job, "candidate", one);
-    only_blob(job, "champion", other);
-    int candidate = model(one, variant, &generation), champion = model(other, variant, &generation);
+    char coin[THROWS], calls[PLAYERS_MAX][THROWS];
+    int candidate = player(job, "candidate", variant), champion = player(job, "champion", variant);
     long first = number(member(job, "params"), "first", 0, LONG_MAX / 2);
     long total = number(member(job, "params"), "count", 1, BLOCKS_MAX), blocks = 0;
     FILE *file = create("result.json");
@@ -192,8 +203,10 @@ int main(int words_count, char **words) {
     sigaction(SIGTERM, &stop, NULL);
     if (words_count == 2 && !strcmp(words[1], "variants")) {
         puts("{\"version\": \"1\", \"variants\": ["
-             "{\"name\": \"coin_2p\", \"players\": 2, \"actions\": 2, \"cpu_seconds_per_game\": 1e-5},"
-             " {\"name\": \"coin_3p\", \"players\": 3, \"actions\": 2, \"cpu_seconds_per_game\": 1e-5}]}");
+             "{\"name\": \"coin_2p\", \"players\": 2, \"actions\": 2, \"cpu_seconds_per_game\": 1e-5,"
+             " \"baselines\": [\"random\"]},"
+             " {\"name\": \"coin_3p\", \"players\": 3, \"actions\": 2, \"cpu_seconds_per_game\": 1e-5,"
+             " \"baselines\": [\"random\"]}]}");
         return DONE;
     }
     if (words_count != 8 || strcmp(words[1], "run"))  /* the options come in this order */

@@ -7,14 +7,17 @@ __version__ = "0.1.0"
 
 # Looked up on first use, so that `import ringrift` costs next to nothing.
 _PUBLIC = {
+    "Client": "ringrift.client",
     "Cluster": "ringrift.harness",
     "Daemon": "ringrift.supervision.spec",
+    "Envelope": "ringrift.events.base",
     "Event": "ringrift.events.base",
     "Job": "ringrift.jobs",
     "Node": "ringrift.node",
     "Settings": "ringrift.kernel.settings",
     "Verdict": "ringrift.kernel.verdict",
     "Workload": "ringrift.workload.api",
+    "connect": "ringrift.client",
     "get_trace_id": "ringrift.bus.spans",
     "span": "ringrift.bus.spans",
     "traced": "ringrift.bus.spans",

@@ -2,7 +2,7 @@
 
     parent ── lines ──▶ child      (stdin; it ends when the parent does, so a child that reads it cannot outlive us)
     parent ◀── lines ── child      (stdout: readiness, progress, results; each line is a sign of life)
-               stderr              (kept up to a limit: it explains how the child died)
+               stderr              (its end is kept: it explains how the child died; whoever starts it may get it all)
 
 :class:`Child` serves code on the event loop: daemons that are programs, and workers.  :func:`run_program` serves code
 that may block, inside a worker: the program stays in the worker's process group and ends with it.
@@ -54,14 +54,20 @@ class Child:
         self, name: str, process: "subprocess.Popen[bytes]", input: asyncio.WriteTransport, *outputs: _Output
     ) -> None:
         self.pid, self._name, self._process, self._last_output = process.pid, name, process, _LastOutput()
+        self._on_errors: Callable[[bytes], bytes] = bytes
         (self._output, _), (errors, _) = outputs
         self._input, self._pipes, loop = input, [input, *(pipe for _, pipe in outputs)], asyncio.get_running_loop()
         self._draining = loop.create_task(self._drain(errors), name=f"stderr:{self.pid}")
         self._ending = loop.create_task(self._reap(), name=f"exit:{self.pid}")
 
     @classmethod
-    async def start(cls, name: str, argv: Sequence[str], *, line_bytes_max: int) -> "Child":
-        """Start *argv*; a line of its output may be *line_bytes_max* long.  Raises OSError if it cannot be started."""
+    async def start(
+        cls, name: str, argv: Sequence[str], *, line_bytes_max: int, on_errors: Callable[[bytes], bytes] = bytes
+    ) -> "Child":
+        """Start *argv*; a line of its output may be *line_bytes_max* long.  Raises OSError if it cannot be started.
+
+        *on_errors* gets all that it prints to stderr and returns what of it may be in errors.  It must not block.
+        """
         pipe = subprocess.PIPE
         process = subprocess.Popen(  # noqa: ASYNC220 - it does not wait
             argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
@@ -73,11 +79,17 @@ class Child:
             process.kill()
             process.wait()
             raise
-        return cls(name, process, input, *outputs)
+        child = cls(name, process, input, *outputs)
+        child._on_errors = on_errors
+        return child
 
     async def _drain(self, errors: asyncio.StreamReader) -> None:
         while data := await errors.read(_READ_BYTES):
-            self._last_output.feed(data)
+            self._last_output.feed(self._on_errors(data))
+
+    def last_output(self) -> str:
+        """The end of what it has printed to stderr."""
+        return self._last_output.text()
 
     async def _reap(self) -> int:
         """Wait for the end of the child, kill what is left of its group, and return its exit code.
@@ -174,20 +186,33 @@ async def _wait_for_exit(pid: int) -> None:
 
 
 def run_program(
-    argv: Sequence[str], on_output: OnOutput, should_stop: Callable[[], bool], *, stop_seconds_max: float, clock: Clock
+    argv: Sequence[str],
+    on_output: OnOutput,
+    should_stop: Callable[[], bool],
+    *,
+    stop_seconds_max: float,
+    clock: Clock,
+    passes_errors: bool = False,
 ) -> tuple[int, str]:
     """Run *argv* to its end and return its exit code and the end of its stderr.  Blocks.
 
-    *on_output* gets its stdout as it comes; if that raises, it is killed.  Once *should_stop* holds it gets SIGTERM,
-    and is killed *stop_seconds_max* later.  Raises OSError if it cannot be started.
+    *on_output* gets its stdout as it comes; if that raises, it is killed.  *passes_errors*: its stderr goes to ours.
+    Once *should_stop* holds it gets SIGTERM, and is killed *stop_seconds_max* later.  Raises OSError if it cannot be
+    started.
     """
     last_output, pipe = _LastOutput(), subprocess.PIPE
+
+    def consume_errors(data: bytes) -> None:
+        last_output.feed(data)
+        if passes_errors:
+            os.write(2, data)
+
     with (
         subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0) as process,
         selectors.DefaultSelector() as outputs,
     ):
         try:
-            for stream, consume in ((process.stdout, on_output), (process.stderr, last_output.feed)):
+            for stream, consume in ((process.stdout, on_output), (process.stderr, consume_errors)):
                 assert stream is not None
                 os.set_blocking(stream.fileno(), False)
                 outputs.register(stream, selectors.EVENT_READ, consume)

@@ -14,10 +14,11 @@ import msgspec
 from ringrift.events import data, evaluation, model, selfplay, training, tuning
 from ringrift.events.base import Event
 from ringrift.events.node import CanaryPlayed
-from ringrift.kernel.errors import InvalidPayload, InvalidWork, JobFailed, require_name
+from ringrift.kernel.errors import InvalidPayload, InvalidWork, JobFailed, UnknownName, require_name
+from ringrift.kernel.ids import is_blob
 from ringrift.kernel.value import Value, ValueType, changed
 from ringrift.kernel.variant import parse
-from ringrift.workload.api import SETTINGS_LENGTH_MAX, Artifact, JobResult, JobSpec, Scalar
+from ringrift.workload.api import SETTINGS_LENGTH_MAX, Artifact, JobResult, JobSpec, Scalar, find_block_error
 
 PRIORITY_MIN, PRIORITY_MAX = 0, 100
 URGENT, STAGE, ORDINARY = 90, 60, 40
@@ -52,6 +53,7 @@ class Job(Value, metaclass=_JobType):
     priority: int = ORDINARY
     node: str | None = None  #: The only node that may do it, if there is one.
     isolate: bool = False
+    pause_seconds: float = 0.0  #: How long it waits before its first try, after one like it has failed.
 
     @classmethod
     def kind(cls) -> str:
@@ -114,20 +116,6 @@ def _count_in(artifact: Artifact, key: str) -> int:
         reason = f"the workload reports {key} = {number!r}: a whole number above 0 is needed"
         raise JobFailed(reason, blob=artifact.blob)
     return number
-
-
-def _check_blocks(result: JobResult, variant: str, first: int, count: int) -> None:
-    """Raise JobFailed unless the blocks, which are evidence, are those of the job, each score between 0 and 1."""
-    if len(result.settings) > SETTINGS_LENGTH_MAX:
-        raise JobFailed(f"settings of a match: at most {SETTINGS_LENGTH_MAX} characters, not {len(result.settings)}")
-    numbers = [block.number for block in result.blocks]
-    if numbers != list(range(first, first + count)):
-        raise JobFailed(f"blocks {first} … {first + count - 1} are needed, not {numbers[:8]}")
-    seats = parse(variant).players
-    for block in result.blocks:
-        for name, values in (("scores", block.scores), ("ranks", block.ranks or block.scores)):  # ranks may be left out
-            if len(values) != seats or not all(0.0 <= value <= 1.0 for value in values):
-                raise JobFailed(f"block {block.number} needs {seats} {name} from 0 to 1, not {list(values)[:8]}")
 
 
 class Play(Job, tag="play", stage="selfplay", plays_games=True, input_fields=("model",), param_fields=("games",)):
@@ -218,6 +206,11 @@ class Match(Job, tag="match", stage="evaluate", plays_games=True, queue="evaluat
         return self.purpose == Purpose.CANARY
 
     @property
+    def names_candidate(self) -> bool:
+        """Whether its candidate is a baseline by its name: that of a canary always, of an operator's match maybe."""
+        return self.is_canary or (self.purpose == Purpose.OPERATOR and not is_blob(self.candidate))
+
+    @property
     def opponent(self) -> str:
         """A blob or the name of a baseline."""
         return self.baseline or self.champion
@@ -229,18 +222,21 @@ class Match(Job, tag="match", stage="evaluate", plays_games=True, queue="evaluat
 
     @property
     def inputs(self) -> _Inputs:
-        if self.is_canary:
-            return {}
-        return {"candidate": (self.candidate,), **({} if self.baseline else {"champion": (self.champion,)})}
+        candidate: _Inputs = {} if self.names_candidate else {"candidate": (self.candidate,)}
+        return candidate if self.baseline else {**candidate, "champion": (self.champion,)}
 
     @property
     def params(self) -> _Params:
-        candidate = self.candidate if self.is_canary else ""
+        candidate = self.candidate if self.names_candidate else ""
         optional: _Params = {"candidate": candidate, "champion": self.baseline, "opening_plies": self.plies}
         return {"first": self.first, "count": self.count, **{name: value for name, value in optional.items() if value}}
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        _check_blocks(result, self.variant, self.first, self.count)
+        if (length := len(result.settings)) > SETTINGS_LENGTH_MAX:
+            raise JobFailed(f"settings of a match: at most {SETTINGS_LENGTH_MAX} characters, not {length}")
+        numbers = range(self.first, self.first + self.count)
+        if error := find_block_error(result.blocks, parse(self.variant).players, numbers):
+            raise JobFailed(error)
         rows = [(block.number, tuple(block.scores), tuple(block.ranks)) for block in result.blocks]
         blocks = tuple(evaluation.Block(number=number, scores=scores, ranks=ranks) for number, scores, ranks in rows)
         if self.is_canary:
@@ -341,6 +337,17 @@ class JobFilter(Value):
         return all(getattr(job, name, None) == value for name, value in values.items() if value)
 
 
+class JobQuery(Value):
+    """Selects stored jobs for people: each field that is set must fit."""
+
+    states: tuple[str, ...] = ()
+    begins: str = ""  #: The beginning of the id.
+    ends: str = ""  #: Its end.
+    variant: str | None = None
+    kind: str | None = None
+    node: str | None = None  #: The node that holds it, or the only one that may do it.
+
+
 def purpose_of(job: Job | None) -> str:
     """What *job* is for: the purpose of a match, for a Sync the kind of its blob or *repair*; else empty."""
     if isinstance(job, Sync):
@@ -361,6 +368,14 @@ def encode(job: Job) -> bytes:
     if isinstance(job, Tune) and not (0 < len(job.vector) <= _VECTOR_MAX and all(map(math.isfinite, job.vector))):
         raise InvalidWork("vector", job.vector[:8], f"1 … {_VECTOR_MAX} finite numbers")
     return msgspec.json.encode(job)
+
+
+def decode_if_known(kind: str, body: bytes) -> Job | None:
+    """The job in *body*; None if this version cannot read it."""
+    try:
+        return decode(kind, body)
+    except (InvalidPayload, UnknownName):
+        return None
 
 
 def decode(kind: str, body: bytes) -> Job:

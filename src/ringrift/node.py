@@ -1,11 +1,12 @@
 """Node: one process's share of the cluster, built in one function that reads as the architecture, top to bottom."""
 
 import os
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from operator import attrgetter
+from platform import node as node_name
 from random import Random
 from typing import Any
 
@@ -27,6 +28,7 @@ from ringrift.kernel.errors import TRANSIENT, NodeAway, TransferError
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import Settings
 from ringrift.pipeline.file_jobs import FileJobs
+from ringrift.pipeline.line_settings import LineSettings, open_lines, own_settings
 from ringrift.store.open import only_coordinator, open_store
 from ringrift.store.ports import Store
 from ringrift.store.roles import ROLE_PREFIX
@@ -36,18 +38,20 @@ from ringrift.supervision.spec import COORDINATES, Daemon
 from ringrift.supervision.supervisor import Supervisor
 from ringrift.sync import ledger
 from ringrift.sync.transfer import Reach, Transfer
+from ringrift.threads import to_its_end
 from ringrift.work.breakers import BREAKERS, NODE
-from ringrift.work.desk import StoreDesk
+from ringrift.work.checkpoints import Checkpoint
+from ringrift.work.desk import FindMissing, StoreDesk
 from ringrift.work.launch.ports import Launch
 from ringrift.work.launch.process import ProcessLaunch
 from ringrift.work.limits import KINDS
 from ringrift.work.runner import FetchInputs, OnProgress, Runner
-from ringrift.work.running_job import Checkpoint
 from ringrift.work.worker_pool import WorkerPool
+from ringrift.workload.registry import Registry
 
 _LEAVE_SECONDS_MAX = 3.0  #: How long a node that stops waits for a store that is busy or full.
 _PARTS_OF_PARTS = """
-    policy=settings.policy replicas=settings.replicas readers=supervisor.readers
+    policy=settings.policy replicas=settings.replicas readers=supervisor.readers notify_settings=settings.notify
     store_settings=settings.store bus_settings=settings.bus work_settings=settings.work sweep_settings=settings.sweep
 """
 _DERIVED_PARTS = dict(pair.split("=") for pair in _PARTS_OF_PARTS.split())  #: What daemons ask for by another name.
@@ -81,11 +85,12 @@ class Node:
         cls, settings: Settings, clock: Clock, rng: Random, *,
         store: Store | None = None, blobs: Blobs | None = None, reach: Reach | None = None,
         launch: Launch | None = None, extra: tuple[Daemon, ...] = (), begin: Collection[str] | None = None,
-        leads: bool = True,
+        leads: bool = True, lines: Mapping[str, LineSettings] | None = None,
     ) -> AsyncIterator["Node"]:  # fmt: skip
         """Open a running node.  *store* is shared with other nodes; *blobs*, *reach* and *launch* replace engines.
 
         With *begin* only those daemons start and the others rest; a node that does not lead takes no role.
+        With *lines* it works on these alone: one that leads puts their settings in force and lets all others rest.
         """
         me, work = settings.node, settings.work
         leads = leads and me.profile in COORDINATES
@@ -99,16 +104,18 @@ class Node:
             envelopes = EnvelopeFactory(me.id, clock, ids, recorder)
             router = Router(store, clock, envelopes, settings.bus)
             stack.push_async_callback(router.close)
-            desk = StoreDesk(store, clock, envelopes, work)
+            find_missing = None if simulated or launch else _find_by(Registry.load(work.executables))
+            desk = StoreDesk(store, clock, envelopes, work, find_missing)
             roster = Roster(store, clock, settings.cluster.beat_seconds)
             seconds = settings.cluster.role_seconds
             roles = Roles(me.id, store, clock, ROLES if leads else (), seconds, envelopes=envelopes)
             record = NodeRecord(id=me.id, profile=me.profile, address=address, beat=0, ephemeral=me.ephemeral)
-            record = record if simulated else msgspec.structs.replace(record, pid=os.getpid())
+            record = record if simulated else _with_machine(record)
             transfer = Transfer(me.id, store, blobs, reach or _reach_by(roster), envelopes)
             file_jobs = FileJobs(record, transfer, roster, settings)
+            launch = launch or ProcessLaunch(address, work.executables, me.id, settings.logs)
             runner = Runner(
-                me.id, desk, WorkerPool(launch or ProcessLaunch(address, work.executables, me.id), work), clock, work,
+                me.id, desk, WorkerPool(launch, work), clock, work,
                 KINDS[me.profile], fetch_inputs=_fetch_by(transfer, me.id), run_on_node=file_jobs.move,
                 make_outcome=file_jobs.conclude, wait=partial(store.wait, None), publish=router.publish_memory,
             )  # fmt: skip
@@ -123,7 +130,7 @@ class Node:
                 me.id, settings, clock, rng, ids, envelopes, store, blobs, router, desk, roster, roles, record,
                 activity, transfer, runner, supervisor,
             )  # fmt: skip
-            await wait_out(node._recover)
+            await wait_out(partial(node._recover, lines, leads))
             stack.push_async_callback(node._leave)
             daemons, parts = DAEMONS + extra, node.parts()
             plugins, broken = ((), ()) if simulated else plugin.installed(daemons, parts, me.profile)
@@ -139,10 +146,13 @@ class Node:
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         return own | {name: attrgetter(path)(self) for name, path in _DERIVED_PARTS.items()}
 
-    async def _recover(self) -> None:
-        """Correct what an earlier process of this node left behind, however it ended."""
+    async def _recover(self, lines: Mapping[str, LineSettings] | None, leads: bool) -> None:
+        """Correct what an earlier process of this node left behind, however it ended, and open *lines*."""
         await self.desk.revoke_own(f"node {self.node_id} started again", started=True)
         await ledger.correct(self.store, self.blobs, self.node_id)
+        if leads:
+            own, alone = own_settings(self.settings), lines is not None
+            await open_lines(self.store, self.envelopes, self.clock.now(), own, lines or {}, alone=alone)
         await self.roles.elect()
 
     async def _leave(self) -> None:
@@ -152,7 +162,9 @@ class Node:
 
     async def _release(self) -> None:
         roles = await self.roles.resign()
-        await self.roster.put(msgspec.structs.replace(self.record, gone=True))
+        async with self.store.read() as view:
+            last = await NODES.get(view, self.node_id) or self.record  # its heartbeat says until when it was there
+        await self.roster.put(msgspec.structs.replace(self.record, gone=True, beat=last.beat, wall=last.wall))
         async with self.store.begin() as tx:
             left = Left(node=self.node_id, profile=self.record.profile, roles=roles)
             await BREAKERS.delete(tx, [f"{NODE}:{self.node_id}"])  # it begins anew when it returns
@@ -193,6 +205,11 @@ async def _open_blobs(store: Store, address: str, node: str) -> Blobs:
     return blobs
 
 
+def _with_machine(record: NodeRecord) -> NodeRecord:
+    facts = {"pid": os.getpid(), "machine": node_name(), "cores": len(os.sched_getaffinity(0))}
+    return msgspec.structs.replace(record, **facts)
+
+
 def _reach_by(roster: Roster) -> Reach:
     open_folder = cache(FolderBlobs)  # one for each: the threads that hang in it are counted there
 
@@ -203,6 +220,13 @@ def _reach_by(roster: Roster) -> Reach:
         return open_folder(addresses[node], node)
 
     return reach
+
+
+def _find_by(registry: Registry) -> FindMissing:
+    async def find_missing(workload: str) -> str:
+        return await to_its_end(None, registry.find_missing, workload)  # importing it may take seconds
+
+    return find_missing
 
 
 def _fetch_by(transfer: Transfer, node: str) -> FetchInputs:

@@ -1,8 +1,9 @@
-"""Run blocking code in threads: our own to its end even if the caller is cancelled, foreign code in its own pool."""
+"""Run code beside other code: blocking code in threads, and coroutines no longer than what they accompany."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor, Future
+from contextlib import asynccontextmanager
 from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Semaphore, Thread
@@ -27,6 +28,17 @@ async def to_its_end(executor: Executor | None, call: Callable[..., T], *args: o
         work.exception()  # retrieved, so that asyncio does not report it; the cancellation counts
         raise cancelled
     return work.result()
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, T]) -> AsyncIterator["asyncio.Task[T]"]:
+    """Run *work* beside the body, at the longest until that ends."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 class Threads:

@@ -20,10 +20,10 @@ from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.bus.recorder import open_recorder
 from ringrift.bus.router import Router
 from ringrift.kernel.clock import Clock, SystemClock
-from ringrift.kernel.errors import Backpressure, LimitReached, NotLeader, Overtaken, RingriftError, Unreachable
+from ringrift.kernel.errors import Backpressure, Overtaken, RingriftError, Unreachable
 from ringrift.kernel.ids import Ids, seed_of
 from ringrift.kernel.settings import Settings
-from ringrift.store.open import only_program, open_store
+from ringrift.store.open import open_store, take_program_number
 from ringrift.store.ports import Reads, Store
 from ringrift.threads import Threads
 from ringrift_compat.variables import PublishOptions, read_options, read_settings
@@ -31,7 +31,6 @@ from ringrift_compat.variables import PublishOptions, read_options, read_setting
 T = TypeVar("T")
 HOST = "host"
 """The extension that a program has which became a whole node."""
-_PROGRAMS_MAX = 256
 """Programs that may use one home at once."""
 _OPEN_SECONDS_MAX = 60.0
 _ACCEPTED_MAX = 2000
@@ -78,7 +77,7 @@ async def open_embedded(settings: Settings) -> AsyncIterator[EmbeddedNode]:
     clock, options = SystemClock(), read_options()
     rng = Random(seed_of(settings.node.id, os.getpid(), clock.now(), clock.tick(), id(clock)))
     async with AsyncExitStack() as stack:
-        program = f"app_{_program_number(settings, stack)}"
+        program = f"app_{take_program_number(settings.store, settings.node.id, stack)}"
         store = await stack.enter_async_context(open_store(settings.store, clock))
         ids = Ids(clock, rng)
         recorder = await stack.enter_async_context(open_recorder(settings.trace, settings.node.id, clock, ids, store))
@@ -95,17 +94,6 @@ async def open_embedded(settings: Settings) -> AsyncIterator[EmbeddedNode]:
         yield EmbeddedNode(
             settings, clock, ids, envelopes, store, router, loop, threads, program, left, {}, later, options
         )
-
-
-def _program_number(settings: Settings, stack: AsyncExitStack) -> int:
-    """The first number that no other living program has; it is ours until *stack* ends."""
-    for number in range(1, _PROGRAMS_MAX + 1):
-        try:
-            stack.enter_context(only_program(settings.store, number, settings.node.id))
-        except NotLeader:
-            continue
-        return number
-    raise LimitReached("this program", f"programs at {settings.store.path}", _PROGRAMS_MAX, _PROGRAMS_MAX)
 
 
 def _begins_with(prefix: str) -> Callable[[str], bool]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from ringrift.cli import environment
-from ringrift.cli.environment import EffectiveSettings, Variable, read_flag
+from ringrift import environment
+from ringrift.environment import EffectiveSettings, Variable, read_flag
 from ringrift.kernel.value import Value
 
 _VARIABLES: Mapping[str, Variable] = {
     "COORDINATOR_AUTO_TRIGGER_PIPELINE": Variable(
-        key="policy.auto", note="whether one stage starts the next in a program that is its own node", read=read_flag
+        key="policy.auto", note="whether one stage starts the next in a program that is its own node", read="flag"
     ),
     **environment.VARIABLES,
 }

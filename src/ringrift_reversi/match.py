@@ -19,8 +19,8 @@ from ringrift_reversi.net import Net
 from ringrift_reversi.search import Search
 from ringrift_reversi.topology import VARIANTS, start, topology
 from ringrift_reversi.tree import F32, I8
+from ringrift_reversi.workload import OPENING_PLIES
 
-OPENING_PLIES = 8
 NUMBER_MAX = 1_000_000
 WAVE = 64
 """Blocks that are played at the same time."""

@@ -4,8 +4,9 @@ import hashlib
 from dataclasses import dataclass
 
 from ringrift.workload.api import JobContext, JobResult, JobSpec
+from ringrift.workload.kit import int_param
 from ringrift_reversi import records
-from ringrift_reversi.params import float_param, int_param
+from ringrift_reversi.params import float_param
 from ringrift_reversi.records import Games
 from ringrift_reversi.workload import VERSION
 

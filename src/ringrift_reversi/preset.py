@@ -6,10 +6,11 @@ _NODES = 2  # they share the cores between them
 _MINUTES = 10.0  # enough to prove the claims of a run with a margin, short enough to wait for
 _BASELINES = {"square8_2p": ("uct:200",)}
 
+GAMES_PER_BATCH = 256
 _SETTINGS: dict[str, Scalar] = {
     # A batch fills the network: 64 games at once reach two thirds of the speed.  It takes about 6 s on one core, and a
     # stage that becomes ready waits for no longer than that.
-    "policy.games_per_batch": 256,
+    "policy.games_per_batch": GAMES_PER_BATCH,
     # About 45,000 new positions of square8 before the next training: 8 to 10 rounds in ten minutes on two cores.
     "policy.games_per_export": 768,
     # The newest 2,560 games, 150,000 positions: older games were played by much weaker models.

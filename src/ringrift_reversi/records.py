@@ -25,7 +25,7 @@ TOP = 16
 OPENING, FULL, FAST = 0, 1, 2
 BATCH_BYTES_MAX = 256 * 1024 * 1024
 SUM_TOLERANCE = 0.02  # sixteen halves, rounded
-_FORMAT = "reversi-games-1"
+_FORMAT, _COMPRESSED = "reversi-games-1", "reversi-games-2"
 _TYPES = {
     "moves": np.uint16,
     "offsets": np.uint32,
@@ -98,12 +98,12 @@ def pick(games: Games, order: npt.NDArray[np.int64]) -> Games:
 
 def pack(games: Games, variant: str, meta: Mapping[str, str]) -> bytes:
     """The file of *games*; the same games and metadata always give the same bytes."""
-    return tensors.pack(arrays(games), {**meta, "variant": variant, "format": _FORMAT})
+    return tensors.compress(tensors.pack(arrays(games), {**meta, "variant": variant, "format": _FORMAT}), _COMPRESSED)
 
 
 def unpack(data: bytes, variant: str) -> tuple[Games, dict[str, str]]:
     """The games in *data* and their metadata.  Raises ValueError with the reason if they are bad."""
-    columns, meta = tensors.unpack(data)
+    columns, meta = tensors.unpack(data, BATCH_BYTES_MAX)
     if meta.get("format") != _FORMAT:
         raise ValueError(f"not a file of games, its format is {meta.get('format')!r:.40}")
     if meta.get("variant") != variant:

@@ -17,7 +17,7 @@ from ringrift_reversi.records import SUM_TOLERANCE, TOP
 from ringrift_reversi.topology import VARIANTS, topology
 
 SAMPLES_BYTES_MAX = 2 * 1024 * 1024 * 1024
-_FORMAT = "reversi-samples-1"
+_FORMAT, _COMPRESSED = "reversi-samples-1", "reversi-samples-2"
 _TYPES = {
     "board": np.int8,
     "to_move": np.int8,
@@ -48,12 +48,12 @@ class Samples:
 def pack(samples: Samples, variant: str, meta: Mapping[str, str]) -> bytes:
     """The file of *samples*; the same samples and metadata always give the same bytes."""
     arrays = {field.name: getattr(samples, field.name) for field in fields(samples)}
-    return tensors.pack(arrays, {**meta, "variant": variant, "format": _FORMAT})
+    return tensors.compress(tensors.pack(arrays, {**meta, "variant": variant, "format": _FORMAT}), _COMPRESSED)
 
 
 def unpack(data: bytes, variant: str) -> Samples:
     """The samples in *data*.  Raises ValueError with the reason if they are bad."""
-    columns, meta = tensors.unpack(data)
+    columns, meta = tensors.unpack(data, SAMPLES_BYTES_MAX)
     if meta.get("format") != _FORMAT:
         raise ValueError(f"not a file of samples, its format is {meta.get('format')!r:.40}")
     if meta.get("variant") != variant:

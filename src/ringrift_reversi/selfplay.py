@@ -6,10 +6,11 @@ import numpy as np
 
 from ringrift.workload.api import JobContext, JobSpec
 from ringrift.workload.clock import Clock
+from ringrift.workload.kit import int_param
 from ringrift_reversi import play_spec, records, tensors
 from ringrift_reversi.evaluate import Evaluator
 from ringrift_reversi.net import Net
-from ringrift_reversi.params import Heartbeat, int_param
+from ringrift_reversi.params import Heartbeat
 from ringrift_reversi.play import SLOTS_MAX, Slots
 from ringrift_reversi.play_spec import CHECKPOINT_SECONDS, Batch, PlaySpec, Style
 from ringrift_reversi.records import Games
@@ -65,7 +66,7 @@ def _state(slots: Slots, identity: str) -> bytes:
     arrays |= {f"done.{name}": array for name, array in records.arrays(done).items()}
     arrays |= {f"where.{name}": array for name, array in where.items()}
     arrays["numbers"] = np.array([number for number, _ in slots.finished], np.int64)
-    return tensors.pack(arrays, {"identity": identity})
+    return tensors.compress(tensors.pack(arrays, {"identity": identity}))
 
 
 def _restore(slots: Slots, data: bytes | None, identity: str, players: int) -> None:
@@ -73,7 +74,7 @@ def _restore(slots: Slots, data: bytes | None, identity: str, players: int) -> N
     if data is None:
         return
     try:
-        arrays, meta = tensors.unpack(data)
+        arrays, meta = tensors.unpack(data, records.BATCH_BYTES_MAX)
     except ValueError:
         return  # damaged or foreign: its games are played again
     if meta.get("identity") != identity:

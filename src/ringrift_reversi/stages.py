@@ -1,12 +1,13 @@
 """Stages: one function per kind of job; its result depends on the spec and the inputs alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 
 from ringrift.workload.api import Block, JobContext, JobResult, JobSpec, Refused
 from ringrift.workload.clock import Clock, SystemClock
+from ringrift.workload.kit import export_batches, int_param, only_input, read_input
 from ringrift_reversi import (
     baselines,
     evaluate,
@@ -22,10 +23,10 @@ from ringrift_reversi import (
 )
 from ringrift_reversi.convert import convert_model
 from ringrift_reversi.net import MODEL_BYTES_MAX, Net
-from ringrift_reversi.params import Heartbeat, choice_param, int_param, only_input, read_input
+from ringrift_reversi.params import Heartbeat, choice_param
 from ringrift_reversi.play_spec import SIMS_MAX, Style
 from ringrift_reversi.topology import VARIANTS
-from ringrift_reversi.workload import VERSION
+from ringrift_reversi.workload import OPENING_PLIES, VERSION
 
 _SAMPLES_MAX = 200_000
 _SAMPLES_CEILING = 5_000_000
@@ -53,7 +54,7 @@ def _dtype(job: JobSpec, model: Net) -> str:
 
 
 def _model(job: JobSpec, ctx: JobContext, blob: str) -> Net:
-    return read_input(ctx, "model", blob, MODEL_BYTES_MAX, partial(net.load, variant=job.variant))
+    return read_input(ctx, "model", blob, partial(net.load, variant=job.variant), MODEL_BYTES_MAX)
 
 
 def _play(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
@@ -68,32 +69,23 @@ def _export(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
     batches, limit = job.inputs.get("batches", ()), int_param(job, "samples_max", _SAMPLES_MAX, 1, _SAMPLES_CEILING)
     if len(batches) > _BATCHES_MAX:
         raise Refused(f"export takes up to {_BATCHES_MAX} batches, not {len(batches)}")
-    heartbeat = Heartbeat(ctx, clock)
-    games: list[records.Games] = []
-    parts: list[samples.Samples] = []
-    bad: dict[str, Refused] = {}
-    for number, blob in enumerate(batches):
-        heartbeat.done = number / len(batches)
-        heartbeat()
-        if ctx.should_stop():
-            return JobResult(partial=True)
-        try:
-            batch, part = read_input(ctx, "batch", blob, records.BATCH_BYTES_MAX, partial(_replay, variant=job.variant))
-        except Refused as refused:
-            bad[blob] = refused
-            continue
-        games.append(batch)
-        parts.append(part)
-    if not any(len(part) for part in parts):
-        raise next(iter(bad.values()), Refused("the batches hold no samples"))
-    joined = export.join(parts, limit)
-    coverage = export.coverage(games, joined)
-    if not coverage.policy_targets:
-        raise Refused("no position of the batches has a policy target")
-    data = samples.pack(joined, job.variant, {"workload": f"reversi {VERSION}"})
-    # Its meta counts all accepted games, also those whose positions are too old to be among the samples.
-    output = ctx.publish("samples", data, {"samples": len(joined), "games": coverage.games})
-    return JobResult(outputs=(output,), metrics={**coverage.metrics(), "refused": len(bad)}, refused=tuple(bad))
+
+    def read(blob: str) -> tuple[records.Games, samples.Samples]:
+        return read_input(ctx, "batch", blob, partial(_replay, variant=job.variant), records.BATCH_BYTES_MAX)
+
+    def write(parts: Sequence[tuple[records.Games, samples.Samples]]) -> JobResult:
+        joined = export.join([part for _, part in parts], limit)
+        if not len(joined):
+            raise Refused("the batches hold no samples")
+        coverage = export.coverage([games for games, _ in parts], joined)
+        if not coverage.policy_targets:
+            raise Refused("no position of the batches has a policy target")
+        data = samples.pack(joined, job.variant, {"workload": f"reversi {VERSION}"})
+        # Its meta counts all accepted games, also those whose positions are too old to be among the samples.
+        output = ctx.publish("samples", data, {"samples": len(joined), "games": coverage.games})
+        return JobResult(outputs=(output,), metrics=coverage.metrics())
+
+    return export_batches(job, ctx, read, write)
 
 
 def _replay(data: bytes, variant: str) -> tuple[records.Games, samples.Samples]:
@@ -108,7 +100,7 @@ def _train(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
     model = train_job.initial_net(job, parent[0] if parent else None)
     if blobs:
         load = partial(samples.unpack, variant=job.variant)
-        positions = read_input(ctx, "samples", only_input(job, "samples"), samples.SAMPLES_BYTES_MAX, load)
+        positions = read_input(ctx, "samples", only_input(job, "samples"), load, samples.SAMPLES_BYTES_MAX)
         training_metrics = train_job.train(job, ctx, clock, model=model, samples=positions)
         if training_metrics is None:
             return JobResult(partial=True)
@@ -122,7 +114,7 @@ def _parent(job: JobSpec, ctx: JobContext) -> tuple[Net, dict[str, str]] | None:
     if not job.inputs.get("parent", ()):
         return None
     load = partial(net.load_with_meta, variant=job.variant)
-    return read_input(ctx, "parent", only_input(job, "parent"), MODEL_BYTES_MAX, load)
+    return read_input(ctx, "parent", only_input(job, "parent"), load, MODEL_BYTES_MAX)
 
 
 def _generation(job: JobSpec, parent: tuple[Net, dict[str, str]] | None) -> int:
@@ -134,7 +126,7 @@ def _generation(job: JobSpec, parent: tuple[Net, dict[str, str]] | None) -> int:
 
 def _match(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
     first, count = int_param(job, "first", None, 0, match.NUMBER_MAX), int_param(job, "count", None, 1, _BLOCKS_MAX)
-    plies = int_param(job, "opening_plies", match.OPENING_PLIES, match.OPENING_PLIES, 64)
+    plies = int_param(job, "opening_plies", OPENING_PLIES, OPENING_PLIES, 64)
     heartbeat = Heartbeat(ctx, clock)
     candidate = _player(job, ctx, "candidate", heartbeat, count)
     pair = candidate, _player(job, ctx, "champion", heartbeat, count)
@@ -180,7 +172,7 @@ def _verify(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
     Heartbeat(ctx, clock)()
     blob = only_input(job, "model")
     load = partial(net.load_with_meta, variant=job.variant)
-    model, meta = read_input(ctx, "model", blob, MODEL_BYTES_MAX, load)
+    model, meta = read_input(ctx, "model", blob, load, MODEL_BYTES_MAX)
     if defect := evaluate.find_defect(model) or evaluate.find_drift(model, meta.get("golden", "")):
         raise Refused(f"model {blob[:12]} is refused: {defect}", blob)
     return JobResult()
@@ -189,7 +181,7 @@ def _verify(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
 def _import(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
     Heartbeat(ctx, clock)()
     blob = only_input(job, "file")
-    data = read_input(ctx, "file", blob, MODEL_BYTES_MAX, partial(convert_model, variant=job.variant))
+    data = read_input(ctx, "file", blob, partial(convert_model, variant=job.variant), MODEL_BYTES_MAX)
     return JobResult(outputs=(ctx.publish("model", data, {}),))
 
 

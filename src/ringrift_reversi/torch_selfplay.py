@@ -15,9 +15,10 @@ import torch
 
 from ringrift.workload.api import JobContext, JobResult, JobSpec
 from ringrift.workload.clock import Clock, SystemClock
+from ringrift.workload.kit import int_param, only_input, read_input
 from ringrift_reversi import net, play_spec, records, tensors, torch_play
 from ringrift_reversi.net import MODEL_BYTES_MAX, Net
-from ringrift_reversi.params import Heartbeat, choice_param, int_param, only_input, read_input
+from ringrift_reversi.params import Heartbeat, choice_param
 from ringrift_reversi.play_spec import CHECKPOINT_SECONDS, Batch, PlaySpec
 from ringrift_reversi.records import Games
 from ringrift_reversi.topology import VARIANTS
@@ -32,7 +33,7 @@ _Numbers = npt.NDArray[np.int64]
 def run(job: JobSpec, ctx: JobContext, clock: Clock | None = None, *, device: str = "cuda") -> JobResult:
     """Do the play job *job* on *device*.  Raises Refused, or RuntimeError where there is no such device."""
     blob = only_input(job, "model")
-    model = read_input(ctx, "model", blob, MODEL_BYTES_MAX, partial(net.load, variant=job.variant))
+    model = read_input(ctx, "model", blob, partial(net.load, variant=job.variant), MODEL_BYTES_MAX)
     spec = play_spec.spec_of(job, blob)
     return play_spec.publish(job, ctx, spec, _play(job, ctx, clock or SystemClock(), model, spec, device), blob)
 
@@ -100,7 +101,7 @@ def _with_heartbeats(
 
 def _state(numbers: list[_Numbers], parts: list[Games], identity: str) -> bytes:
     arrays = {"numbers": np.concatenate(numbers), **records.arrays(records.join(parts))}
-    return tensors.pack(arrays, {"identity": identity})
+    return tensors.compress(tensors.pack(arrays, {"identity": identity}))
 
 
 def _resume(data: bytes | None, identity: str, players: int) -> tuple[_Numbers, Games]:
@@ -109,7 +110,7 @@ def _resume(data: bytes | None, identity: str, players: int) -> tuple[_Numbers, 
     if data is None:
         return none
     try:
-        arrays, meta = tensors.unpack(data)
+        arrays, meta = tensors.unpack(data, records.BATCH_BYTES_MAX)
     except ValueError:
         return none  # damaged or foreign: its games are played again
     if meta.get("identity") != identity or "numbers" not in arrays:

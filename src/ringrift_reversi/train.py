@@ -6,6 +6,7 @@ rate rises over the first 20 steps, stays, and falls to a tenth over the last fi
 Games whose seed is a multiple of HELD_OUT are never trained on; the losses on them are reported.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ _HELD_OUT_MAX = 4096  # positions over which the final losses are computed
 _WARM_STEPS = 20
 _FALL_SHARE, _FALL_TO = 0.2, 0.1
 _CLIP = 1.0
+_RECENT_STEPS = 32  # steps whose losses are averaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Trainer:
         self._pi /= np.maximum(self._pi.sum(1, keepdims=True), 1e-6)
         share = np.float32(config.root_share)
         self._target = (1 - share) * samples.result + share * samples.root_v.astype(np.float32)
-        self.losses: dict[str, float] = {}
+        self._recent: deque[tuple[float, float]] = deque(maxlen=_RECENT_STEPS)
 
     def advance(self) -> None:
         """Do one step."""
@@ -91,7 +93,12 @@ class Trainer:
             # Young averages decay faster, otherwise the first weights would dominate for ever.
             decay = min(config.average, self.step / (self.step + 10))
             torch._foreach_lerp_(self._average, [weight.detach() for weight in self._parameters], 1 - decay)
-        self.losses = {"policy_loss": policy.item(), "value_loss": value.item()}
+        self._recent.append((policy.item(), value.item()))
+
+    def losses(self) -> dict[str, float]:
+        """The losses on what is trained on: the mean of the last steps, since a single one is mostly noise."""
+        means = [sum(column) / len(self._recent) for column in zip(*self._recent, strict=True)]
+        return _named("", *means) if means else {}
 
     def finish(self) -> dict[str, float]:
         """Put the averaged weights into the network; the losses, also on held-out games."""
@@ -99,11 +106,11 @@ class Trainer:
             with torch.no_grad():
                 for weight, mean in zip(self._parameters, self._average, strict=True):
                     weight.copy_(mean)
-        losses = dict(self.losses)
+        losses = self.losses()
         if len(self._held_out):
             with torch.no_grad():
                 policy, value = self.loss(self._held_out, np.zeros(len(self._held_out), np.int64))
-            losses |= {"held_out_policy_loss": policy.item(), "held_out_value_loss": value.item()}
+            losses |= _named("held_out_", policy.item(), value.item())
         return losses
 
     def state(self) -> dict[str, tensors.Array]:
@@ -168,6 +175,11 @@ class Trainer:
             -(torch.from_numpy(policy) * logp).sum() / with_policy,
             -(torch.from_numpy(value) * functional.log_softmax(values, 1)).sum() / count,
         )
+
+
+def _named(prefix: str, policy: float, value: float) -> dict[str, float]:
+    """A loss and its parts, by the names of metrics."""
+    return {f"{prefix}loss": policy + value, f"{prefix}policy_loss": policy, f"{prefix}value_loss": value}
 
 
 _PARTS = ("weight", "average", "first", "second")

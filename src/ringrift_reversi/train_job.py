@@ -7,9 +7,10 @@ import torch
 
 from ringrift.workload.api import JobContext, JobSpec, Refused
 from ringrift.workload.clock import Clock
+from ringrift.workload.kit import int_param
 from ringrift_reversi import tensors
 from ringrift_reversi.net import BLOCKS, BLOCKS_MAX, CHANNELS, CHANNELS_MAX, Net, new_net
-from ringrift_reversi.params import Heartbeat, float_param, int_param
+from ringrift_reversi.params import Heartbeat, float_param
 from ringrift_reversi.samples import Samples
 from ringrift_reversi.train import TrainConfig, Trainer
 from ringrift_reversi.workload import VERSION
@@ -58,11 +59,12 @@ def train(job: JobSpec, ctx: JobContext, clock: Clock, *, model: Net, samples: S
     while trainer.step < config.steps:
         heartbeat()
         if ctx.should_stop():
-            ctx.checkpoint(tensors.pack(trainer.state(), {"identity": identity}))
+            if trainer.step:  # before the first step there is nothing to continue from
+                ctx.checkpoint(tensors.pack(trainer.state(), {"identity": identity}))
             return None
         trainer.advance()
         heartbeat.done = trainer.step / config.steps
-        heartbeat.metrics = trainer.losses
+        heartbeat.metrics = trainer.losses()
         if clock.tick() - saved >= _CHECKPOINT_SECONDS:
             ctx.checkpoint(tensors.pack(trainer.state(), {"identity": identity}))
             saved = clock.tick()
@@ -73,7 +75,8 @@ def train(job: JobSpec, ctx: JobContext, clock: Clock, *, model: Net, samples: S
     ):
         raise Refused("training ended with losses or weights that are not finite")
     speed = (trainer.step - first) / seconds
-    return {**losses, "steps": config.steps, "samples": len(samples), "steps_per_second": speed}
+    size = {"steps": config.steps, "batch": config.batch, "positions": len(samples)}
+    return {**losses, **size, "reuse": config.steps * config.batch / len(samples), "steps_per_second": speed}
 
 
 def _restore(trainer: Trainer, data: bytes | None, identity: str) -> None:

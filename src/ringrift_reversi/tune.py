@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ringrift.workload.api import JobSpec, Refused
+from ringrift.workload.kit import int_param
 from ringrift_reversi import baselines, engine, heuristic, topology
-from ringrift_reversi.params import int_param
 
 _Vectors = npt.NDArray[np.float64]
 

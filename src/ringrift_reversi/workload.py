@@ -1,12 +1,19 @@
 """Workload: reversi as a plug-in; numpy, numba and torch are imported only when a job or a game begins."""
 
+import tomllib
 from collections.abc import Sequence
-from typing import TextIO
+from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from ringrift.workload.api import JobContext, JobResult, JobSpec, Preset, Refused, Scalar, TerminalGame, VariantSpec
-from ringrift_reversi.preset import preset
+from ringrift.workload.api import JobContext, JobResult, JobSpec, ParamSpec, Preset, Refused, Scalar, VariantSpec
+from ringrift_reversi.preset import GAMES_PER_BATCH, preset
+
+if TYPE_CHECKING:
+    from ringrift_reversi.terminal import Position
 
 VERSION = "1"
+OPENING_PLIES = 8
+_BASELINES = ("random", "greedy", "heuristic", "uct:200")
 # Board → its cells, and the CPU seconds of a game with 2, 3 and 4 players at the default settings on one core.
 _BOARDS: dict[str, tuple[int, tuple[float, float, float]]] = {
     "square8": (64, (0.018, 0.018, 0.018)),
@@ -23,10 +30,24 @@ class Reversi:
     version = VERSION
     requirements = ("numpy", "numba", "torch", "safetensors")
     install_command = "pip install 'ringrift[train]'"
+    params = tuple(
+        ParamSpec(name, row.pop("default", None), choices=tuple(row.pop("choices", ())), **row)
+        for name, row in tomllib.loads(files("ringrift_reversi").joinpath("params.toml").read_text("utf-8")).items()
+    )
 
     def variants(self) -> Sequence[VariantSpec]:
         return tuple(
-            VariantSpec(name=f"{board}_{players}p", players=players, actions=cells, cpu_seconds_per_game=seconds)
+            VariantSpec(
+                name=f"{board}_{players}p",
+                players=players,
+                actions=cells,
+                cpu_seconds_per_game=seconds,
+                baselines=_BASELINES,
+                opening_plies=OPENING_PLIES,
+                games_per_batch=GAMES_PER_BATCH,
+                can_render=True,
+                can_parse=True,
+            )
             for board, (cells, costs) in _BOARDS.items()
             for players, seconds in zip((2, 3, 4), costs, strict=True)
         )
@@ -51,7 +72,16 @@ class Reversi:
 
         return measured_params()
 
-    def play_in_terminal(self, game: TerminalGame, lines: TextIO, out: TextIO) -> bool:
-        from ringrift_reversi import terminal_game
+    def board(self, variant: str) -> "Position":
+        from ringrift_reversi import terminal
 
-        return terminal_game.play(game, lines, out)
+        return terminal.begin(variant)
+
+    def choose(
+        self, variant: str, board: "Position", model: bytes | None, baseline: str | None, sims: int, seed: int
+    ) -> int:
+        from ringrift_reversi import terminal
+
+        if model is None:
+            return terminal.choose_by_baseline(board, str(baseline), seed)
+        return terminal.choose_by_model(board, model, sims)

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from chaos.switches import History, Switches
-from ringrift.cli.environment import read_settings
+from ringrift.environment import read_settings
 from ringrift.events.base import Envelope, Event
 from ringrift.events.custom import Published
 from ringrift.events.pipeline import Opened

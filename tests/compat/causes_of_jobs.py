@@ -46,7 +46,7 @@ def _runner(scene: Scene, launch: LoopLaunch, job: Job, retry: Backoff, **change
         on_progress()
         return _outcome(job)
 
-    parts = {"fetch_inputs": all_here, "run_on_node": move, "make_outcome": lambda job, _: _outcome(job)} | changes
+    parts = {"fetch_inputs": all_here, "run_on_node": move, "make_outcome": lambda job, *_: _outcome(job)} | changes
     desk, pool = world.desk(retry=retry), WorkerPool(launch, settings)
     return Runner(
         "here", desk, pool, world.clock, settings, {job.kind()}, wait=lambda seconds: asyncio.sleep(0),

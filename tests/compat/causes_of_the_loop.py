@@ -140,7 +140,9 @@ async def a_check_cannot_be_done(scene: Scene) -> None:
 async def a_champion_is_lost(scene: Scene) -> None:
     """No copy of it is left."""
     async with loop_at(scene, Stage.COLLECTING, 1) as loop:
-        await loop.bury("play", (await loop.line()).champion)
+        champion = (await loop.line()).champion
+        assert champion is not None
+        await loop.lose("play", champion)
 
 
 async def games_are_lost(scene: Scene) -> None:

@@ -14,6 +14,7 @@ from ringrift.events import catalog
 from ringrift.events.base import Event, Unknown
 from ringrift.events.pipeline import Opened
 from ringrift.jobs import Job, Match, decode, purpose_of
+from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.settings import BusSettings, NodeSettings, Policy, Settings
 from ringrift.pipeline.line import Line, Stage
 from ringrift.store.ports import Lease, Renewal
@@ -29,6 +30,7 @@ from unit.work.world import World, play
 from wait import wait_until
 
 Cause = Callable[["Scene"], Awaitable[None]]
+_LAST_TRY = Backoff(first_seconds=1.0, seconds_max=1.0, tries=1)
 _ROUNDS_MAX = 200
 
 
@@ -178,6 +180,12 @@ class Loop:
         """End the next job of *kind* for good; *blob* is at fault."""
         lease, _ = await self.claim(kind, purpose)
         await self.world.desk().fail([Fault(lease=lease, error="exit 13", retry=False, blob=blob)])
+        await self.settle()
+
+    async def lose(self, kind: str, blob: str) -> None:
+        """End the last try at the next job of *kind*: no copy of its input *blob* is left."""
+        lease, _ = await self.claim(kind)
+        await self.world.desk(retry=_LAST_TRY).fail([Fault(lease=lease, error="no copy is left", blob=blob)])
         await self.settle()
 
     async def ready(self) -> list[Job]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ringrift.cli.command import parse_overrides
-from ringrift.cli.main import _parser
+from ringrift.cli.main import build_parser
 from ringrift.cli.run_plan import make_plan
 from ringrift_compat.variables import read_settings
 
@@ -14,7 +14,7 @@ VARIABLE = "COORDINATOR_AUTO_TRIGGER_PIPELINE"
 
 def run_is_automatic(*arguments: str) -> bool:
     """Return whether ``ringrift run`` with these *arguments* continues from stage to stage."""
-    options = _parser().parse_args(["run", "--set", "work.workload=fake", *arguments])
+    options = build_parser().parse_args(["run", "--set", "work.workload=fake", *arguments])
     return make_plan(options, parse_overrides(options.set)).settings.policy.auto
 
 

@@ -178,7 +178,8 @@ async def test_a_daemon_may_stop_itself() -> None:
 
     daemon = Once()
     await daemon.start()
-    await asyncio.wait_for(daemon.wait_for_shutdown(), 5)
+    async with asyncio.timeout(5):
+        await daemon.wait_for_shutdown()
 
     assert (daemon.cycle_count, daemon.is_running) == (1, False)
 
@@ -211,7 +212,8 @@ async def test_a_closed_loop_leaves_no_waiter_behind() -> None:
     await asyncio.to_thread(loop.run_until_complete, asyncio.wait((task,)))
     loop.close()
 
-    await asyncio.wait_for(waiting, 5)
+    async with asyncio.timeout(5):
+        await waiting
     assert not daemon.is_running
 
 

@@ -288,7 +288,16 @@ async def test_auto_trigger_follows_argument_environment_or_default(
 
     assert bootstrap.initialize_all_coordinators(auto_trigger_pipeline=True)["auto_trigger_pipeline"] is True
     assert node().settings.policy.auto
-    assert running() == before | {"work", "trust", "ladder", "sweep", "heal", "import_models"}
+    assert running() == before | {
+        "work",
+        "trust",
+        "ladder",
+        "sweep",
+        "heal",
+        "import_models",
+        "notify",
+        "record_metrics",
+    }
 
     await bootstrap.shutdown_all_coordinators()
     monkeypatch.setenv("COORDINATOR_AUTO_TRIGGER_PIPELINE", "true")

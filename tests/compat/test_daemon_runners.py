@@ -65,7 +65,8 @@ async def test_a_runner_joins_a_running_daemon() -> None:
     assert state("replicate") == "running"
     await get_daemon_manager().stop(DaemonType.AUTO_SYNC)
 
-    await asyncio.wait_for(second, LONG)
+    async with asyncio.timeout(LONG):
+        await second
 
 
 @async_test

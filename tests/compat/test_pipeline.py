@@ -205,7 +205,8 @@ async def test_an_action_ends_after_the_line_has_moved() -> None:
             await tx.advance("pipeline", 0, position)
 
     await embedded.post(advance())
-    await asyncio.wait_for(asyncio.wrap_future(waiting), 20.0)
+    async with asyncio.timeout(20.0):
+        await asyncio.wrap_future(waiting)
 
 
 def test_a_job_that_is_buried_fails_its_stage_and_counts_for_the_breaker(fake: Path) -> None:

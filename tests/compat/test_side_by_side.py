@@ -189,7 +189,7 @@ def test_a_model_file_named_by_an_event_is_imported_first(tmp_path: Path) -> Non
             await wait_until(lambda: len(received) == 2)
 
             file.write_bytes(b"no model at all")
-            with pytest.raises(JobFailed, match="does not decode"):
+            with pytest.raises(JobFailed, match="is refused"):
                 await emit_training_complete(config_key="hex8_2p", model_path=str(file), metrics={"loss": 0.3})
             recent = get_router().get_recent_events(event_type="TRAINING_COMPLETED")
             assert {event.payload.get("metrics", {}).get("loss") for event in recent} == {None, 0.5, 0.4}

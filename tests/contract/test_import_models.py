@@ -23,9 +23,8 @@ from ringrift.pipeline.line import LINES, Line, Stage
 from ringrift.sim.blobs import MemoryBlobs
 from ringrift.sim.launch import SimLaunch, WorkerBehaviour
 from ringrift.store.ports import Store
-from ringrift.workload.fake import _sealed
+from ringrift.workload import fake, kit
 
-STRONG = {"generation": 3, "parent": None, "strength": 900.0, "variant": VARIANT}
 SETTINGS = Settings(
     cluster=ClusterSettings(beat_seconds=0.2, elect_seconds=0.1, role_seconds=1.0),
     policy=Policy(
@@ -36,6 +35,12 @@ SETTINGS = Settings(
     ),
     replicas=Replicas(copies_min=1),
 )
+
+
+def sealed(strength: float) -> bytes:
+    """A model of the fake workload."""
+    body = {"generation": 3, "parent": None, "strength": strength}
+    return kit.seal("model", VARIANT, body, form=fake.FORM)
 
 
 @asynccontextmanager
@@ -95,7 +100,7 @@ def test_a_model_file_is_imported_verified_and_matched_once(engine: Engine, tmp_
         (folder / VARIANT).mkdir(parents=True)
         async with watching(store, folder, blobs):
             await collecting(store)
-            (folder / VARIANT / "strong.bin").write_bytes(_sealed(STRONG))
+            (folder / VARIANT / "strong.bin").write_bytes(sealed(900.0))
 
             async def is_matched() -> bool:
                 return any(event.promoted for event in await log(store, evaluation.Finished))
@@ -108,7 +113,7 @@ def test_a_model_file_is_imported_verified_and_matched_once(engine: Engine, tmp_
             assert await states(store) == {f"{VARIANT}/strong.bin": "nominated"}
 
         async with watching(store, folder, blobs):
-            (folder / f"again-{VARIANT}.bin").write_bytes(_sealed(STRONG))
+            (folder / f"again-{VARIANT}.bin").write_bytes(sealed(900.0))
             (folder / VARIANT / "bad.bin").write_bytes(b"no model")
 
             async def is_refused() -> bool:
@@ -124,7 +129,7 @@ def test_a_model_file_is_imported_verified_and_matched_once(engine: Engine, tmp_
 def test_a_bad_file_is_reported_once_and_left_alone(engine: Engine, tmp_path: Path) -> None:
     """Garbage, an empty file, a name without a variant: one alert each, also after a restart; files stay, and
     one that a person removes clears its alert."""
-    bad = {f"{VARIANT}.bin": b"garbage", f"empty-{VARIANT}.bin": b"", "stranger.bin": _sealed(STRONG)}
+    bad = {f"{VARIANT}.bin": b"garbage", f"empty-{VARIANT}.bin": b"", "stranger.bin": sealed(900.0)}
 
     async def story(store: Store) -> None:
         folder, blobs = tmp_path / "inbox", MemoryBlobs("n1")
@@ -141,7 +146,7 @@ def test_a_bad_file_is_reported_once_and_left_alone(engine: Engine, tmp_path: Pa
         async with watching(store, folder, blobs):
             await collecting(store)
             good = f"good-{VARIANT}.bin"
-            (folder / good).write_bytes(_sealed(STRONG | {"strength": -900.0}))
+            (folder / good).write_bytes(sealed(-900.0))
 
             async def is_nominated() -> bool:
                 return (await states(store)).get(good) == "nominated"

@@ -20,16 +20,18 @@ NO_ROOM = "no room left at"
     [
         (("run", "--variants", "go19_2p"), "unknown variant 'go19_2p'; known: "),
         (("run", "--variants", "hex8"), "variant 'hex8' is not valid"),
-        (("why", "chess_2p"), "unknown variant 'chess_2p'"),
+        (("why", "Chess-2p"), "variant 'Chess-2p' is not valid: write it as board_Np"),
         (("run", "--set", "work.workload=chess"), "unknown workload 'chess'; known: fake"),
-        (("run", "--set", "work.slot=3"), "unknown setting 'work.slot'; known: "),
+        (("run", "--set", "work.slot=3"), "unknown setting 'work.slot'; did you mean work.slots"),
         (("run", "--set", "work.slots=0"), "setting work.slots = 0 is not valid: must lie between 1 and 1024"),
-        (("run", "--set", "work.slots=many"), "setting work.slots = 'many' is not valid: Expected `int`"),
+        (("run", "--set", "work.slots=many"), "setting work.slots = 'many' is not valid: must be a whole number"),
         (("run", "--set", "work.slots"), "--set 'work.slots' is not valid: must be KEY=VALUE"),
         (("run", "--nodes", "0"), "--nodes 0 is not valid: must lie between 1 and 64"),
         (("run", "--iterations", "-1"), "--iterations -1 is not valid: must be 0 or more"),
         (("run", "--report", "/nowhere/x.json"), "--report '/nowhere/x.json' is not valid: its folder does not exist"),
         (("run", "--settings", "/nowhere.toml"), "settings file '/nowhere.toml' is not valid: No such file"),
+        (("statsu",), "error: unknown command 'statsu'; did you mean status"),
+        (("run", "--variants", ""), "--variants"),
         (("run", "--set", "node.id=a b"), "setting node.id = 'a b' is not valid: use 1 to 64 letters"),
     ],
 )
@@ -40,7 +42,7 @@ def test_wrong_input_is_named_and_changes_nothing(tmp_path: Path, arguments: tup
     code, output = home.run(*arguments)
 
     assert code == 2, output
-    assert f"ringrift: {text}" in output
+    assert f"ringrift: {text}" in output, output
     assert "Traceback" not in output
     assert not home.database.exists()
 
@@ -68,9 +70,35 @@ def test_variables_have_their_effects(tmp_path: Path) -> None:
     assert rows["node.id"] == ['"a"', "environment"]
     assert rows["store.path"] == [f'"{tmp_path / "other.db"}"', "environment"]
     assert rows["work.grace_seconds"] == ["7.0", "environment"]
-    assert rows["work.slots"] == ["2", "default"]
+    assert rows["work.slots"][1] in ("default", "preset")
     assert "RINGRIFT_SLOTS is unknown and has no effect" in output
     assert "RINGRIFT_DLQ_PATH" in output
+
+
+@pytest.mark.parametrize("arguments", [("run", "--variants", b"\xff"), ("why", b"\xff"), (b"\xfe\xff",)])
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path, arguments: tuple[str | bytes, ...]) -> None:
+    """As a process gets them from its shell: exit code 2 and one line."""
+    command = [sys.executable, "-m", "ringrift.cli.main", *arguments]
+    env = {**os.environ, "RINGRIFT_HOME": str(tmp_path / "home")}
+
+    ended = subprocess.run(command, env=env, capture_output=True, text=True)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("ringrift: command line")
+    assert "its bytes are not UTF-8" in ended.stderr
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_home_that_cannot_be_written_is_refused_before_the_run() -> None:
+    """With the name of the variable and the reason, and before anything is measured."""
+    env = {**os.environ, "RINGRIFT_HOME": "/proc/nowhere"}
+    command = [sys.executable, "-m", "ringrift.cli.main", "run", "--variants", "square6_2p"]
+
+    ended = subprocess.run(command, env=env, capture_output=True, text=True)
+
+    assert ended.returncode == 2
+    assert "RINGRIFT_HOME = '/proc/nowhere' is not valid: cannot write there" in ended.stderr
+    assert "measuring" not in ended.stderr
 
 
 def test_a_wrong_flag_names_the_variable(tmp_path: Path) -> None:

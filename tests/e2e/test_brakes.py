@@ -135,7 +135,12 @@ def test_every_view_names_the_brake_first(home: Home) -> None:
     home.run("pause", "--for", "2h", "--reason", "the disk is full")
     home.run("stop", "--variant", VARIANTS[0])
 
-    for words in (("status",), ("why", VARIANTS[0]), ("health",)):
+    _, reply = home.run("why", VARIANTS[0])
+    first, *rest = reply.split("\n")
+    assert first.startswith(f"{VARIANTS[0]} waits: variant {VARIANTS[0]} is stopped by "), reply
+    assert f"  do:            ringrift resume --variant {VARIANTS[0]}" in rest
+    assert any(line.startswith("BRAKE: cluster is paused since ") for line in rest)
+    for words in (("status",), ("health",)):
         _, output = home.run(*words)
         first, second, *_ = output.split("\n")
         assert first.startswith("BRAKE: cluster is paused since "), output

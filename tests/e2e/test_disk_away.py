@@ -154,7 +154,7 @@ def test_files_of_a_disk_that_is_destroyed_are_given_up_by_hand(home: Home) -> N
 GUEST = """
 import asyncio, sys
 from random import Random
-from ringrift.cli.environment import read_settings
+from ringrift.environment import read_settings
 from ringrift.kernel.clock import SystemClock
 from ringrift.node import Node
 

@@ -79,6 +79,7 @@ def test_the_loop_learns_the_example(coin: Path, home: Home) -> None:
     (home.path / "ringrift.toml").write_text(settings)
 
     code, output = home.run("run", "--iterations", "1", "--variants", "coin_2p", seconds=110)
+    _, alerts = home.run("alerts")
 
     champion = home.lines()["coin_2p"].champion
     assert code == 0, output[-3000:]
@@ -86,4 +87,5 @@ def test_the_loop_learns_the_example(coin: Path, home: Home) -> None:
     [*_, generation, heads] = next(home.path.glob(f"blobs/*/*/{champion}")).read_text().splitlines()[0].split()
     assert int(generation) >= 1
     assert int(heads) > 600
+    assert alerts.strip() == "no alerts"  # nobody asks it for a player that it does not declare
     assert home.orphans() == []

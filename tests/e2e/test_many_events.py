@@ -117,7 +117,7 @@ def perform(show: Show) -> None:
             show.kill(victim)
         await wait_until(lambda: show.progress() >= 1.0, SECONDS_MAX)
 
-    asyncio.run(asyncio.wait_for(play(), SECONDS_MAX))
+    asyncio.run(play())
 
 
 def ids(show: Show) -> Sequence[str]:

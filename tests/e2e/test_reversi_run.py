@@ -140,12 +140,12 @@ def test_a_person_plays_a_baseline_through_a_pipe(tiny: Home, variant: str) -> N
     code, output = played(tiny, variant, "--model", "greedy", "--seat", "2", moves="hint\nundo\nnonsense\nquit\n")
 
     assert code == 0, output
-    assert f"{variant} against greedy; you are O in seat 2." in output
-    assert "X plays " in output
+    assert f"{variant} against greedy; you have seat 2 of {variant[-2]}." in output
+    assert "seat 1 plays " in output
     assert "it would play " in output
     assert "no move to take back" in output
     assert "'nonsense' is not a legal move" in output
-    assert output.count("O to move >") >= 3
+    assert output.count("seat 2 (you) >") >= 3
 
 
 def test_a_person_plays_the_champion(cut: Stopped, tiny: Home) -> None:
@@ -160,7 +160,7 @@ def test_a_person_plays_the_champion(cut: Stopped, tiny: Home) -> None:
     assert champion is not None
     assert code == 0, output
     assert f"against champion {champion[:10]}" in output
-    assert "and expects " in output
+    assert "it would play " in output
 
 
 def test_wrong_opponents_are_refused_by_name(tiny: Home) -> None:

@@ -13,10 +13,12 @@ BUSY = "SELECT 1 FROM jobs WHERE kind = 'play' AND state = 'claimed'"
 
 
 def test_a_run_ends_by_itself_with_its_evidence(home: Home) -> None:
-    """Three promotions for each of two variants end with exit 0 and a report that names each with its evidence."""
-    (home.path / "ringrift.toml").write_text(SHARP)
+    """Three promotions for each of two variants end with exit 0; the report has the evidence and Elo of each."""
+    # With few blocks and little of the error budget most tests end undecided: then chance says how long a run lasts.
+    patient = SHARP.replace("blocks_max = 64", "blocks_max = 256") + "[policy.budget]\nshare = 0.5\nstart = 1.0\n"
+    (home.path / "ringrift.toml").write_text(patient)
 
-    code, output = home.run("run", "--iterations", "3", "--variants", "hex8_2p,hex8_3p")
+    code, output = home.run("run", "--iterations", "3", "--variants", "hex8_2p,hex8_3p", seconds=100.0)
 
     report = json.loads((home.path / "report.json").read_text())
 
@@ -28,6 +30,7 @@ def test_a_run_ends_by_itself_with_its_evidence(home: Home) -> None:
         assert all(decision["evidence"]["blocks"] >= 16 for decision in promoted[1:])
         assert all(later["previous"] == decision["model"] for decision, later in pairwise(promoted))
         assert all(decision["model"][:10] in output for decision in promoted)
+        assert {decision["model"] for decision in promoted} <= {row["model"] for row in report["elo"][variant]}
 
 
 def test_sync_and_distribute_really_copy(once: Home) -> None:
@@ -71,7 +74,7 @@ def test_a_second_coordinator_is_refused(home: Home) -> None:
     first.send_signal(signal.SIGTERM)
     first.communicate(timeout=PATIENCE_SECONDS)
     assert code == 1
-    assert "role 'coordinator' is held by a (process" in output
+    assert "another run works here (pid " in output
     assert "square8_2p" not in home.lines()
 
 
@@ -108,7 +111,7 @@ def test_why_names_the_gate(home: Home) -> None:
     waits = json.loads(machine)["waits_on"]
     assert code == 0, output
     assert " collecting since " in output
-    assert "hex8_2p is collecting and waits: games since the last export: 0 of 400, since" in output
+    assert output.startswith("hex8_2p is collecting: 0 of 400 games since the last export, since ")
     assert (waits["gate"], waits["allowed"], waits["value"], waits["limit"]) == ("collecting", False, 0, 400)
     assert waits["since"] > 0
 

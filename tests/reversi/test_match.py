@@ -9,6 +9,7 @@ from ringrift.workload.api import JobResult, JobSpec, Refused
 from ringrift.workload.scratch import Scratch
 from ringrift_reversi import baselines, match, net, stages
 from ringrift_reversi.topology import VARIANTS, topology
+from ringrift_reversi.workload import OPENING_PLIES
 
 
 def going() -> bool:
@@ -25,7 +26,7 @@ def test_openings_are_distinct_and_long_enough(variant: str) -> None:
     assert len({board.tobytes() + bytes([mover]) for board, mover in zip(boards, movers, strict=True)}) == 300
     assert (movers >= 0).all()
     assert (discs - discs.min() <= 1).all()
-    assert discs.min() >= match.OPENING_PLIES + 4
+    assert discs.min() >= OPENING_PLIES + 4
 
 
 def test_openings_run_out_by_growing() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ringrift.cli.environment import read_settings
+from ringrift.environment import read_settings
 from ringrift.workload.api import (
+    HasBoard,
     HasMeasuredParams,
     HasPreset,
     HasRequirements,
-    HasTerminal,
     missing_requirements,
     preset_of,
 )
@@ -19,10 +19,10 @@ from ringrift_reversi.workload import Reversi
 
 
 def test_reversi_offers_every_hook() -> None:
-    """A preset, requirements, measured params and a terminal game; here everything it needs is installed."""
+    """A preset, requirements, measured params and a board; here everything it needs is installed."""
     reversi = Reversi()
 
-    for hook in (HasPreset, HasRequirements, HasMeasuredParams, HasTerminal):
+    for hook in (HasPreset, HasRequirements, HasMeasuredParams, HasBoard):
         assert isinstance(reversi, hook), hook
     assert missing_requirements(reversi) == ()
 

@@ -1,43 +1,50 @@
-"""A person can read the board, type a cell, take it back, and an opponent answers."""
+"""A person can read the board and type a cell, and an opponent answers."""
 
-import numpy as np
 import pytest
 
+from ringrift.workload.api import HasBoard
 from ringrift_reversi.net import new_net, save
-from ringrift_reversi.terminal import Table, by_baseline, by_model, cell_name, cell_of, draw_board
-from ringrift_reversi.topology import VARIANTS, topology
+from ringrift_reversi.terminal import Position, begin
+from ringrift_reversi.topology import VARIANTS
+from ringrift_reversi.workload import Reversi
 
 BOARDS = ("square8", "square19", "hex8", "hexagonal")
 
 
+def choose(position: Position, model: bytes | None = None, baseline: str | None = None, sims: int = 4) -> int:
+    """The cell that a player of reversi chooses."""
+    return Reversi().choose(position.variant, position, model, baseline, sims, 7)
+
+
 @pytest.mark.parametrize("board", BOARDS)
 def test_every_cell_has_a_name_of_its_own(board: str) -> None:
-    """Its name and its number both lead back to it."""
-    shape = topology(board)
+    """No two cells share one, and a legal cell's name and number, in any case and with blanks, lead back to it."""
+    position = begin(f"{board}_2p")
 
-    names = [cell_name(shape, cell) for cell in range(shape.cells)]
+    names = [position.text(cell) for cell in range(position.shape.cells)]
 
-    assert len(set(names)) == shape.cells
-    assert [cell_of(shape, text) for text in names] == list(range(shape.cells))
-    assert cell_of(shape, f" {names[5].upper()} ") == cell_of(shape, "5") == 5
+    assert len(set(names)) == position.shape.cells
+    for cell in position.legal():
+        assert position.parse(f" {names[cell].upper()} ") == position.parse(str(cell)) == cell
 
 
 def test_squares_are_named_as_in_othello() -> None:
     """Columns have letters, rows have numbers; the first player of Othello may begin with d3."""
-    table = Table("square8_2p")
+    position = begin("square8_2p")
 
-    assert [cell_name(table.shape, cell) for cell in table.moves()] == ["d3", "c4", "f5", "e6"]
-
-
-@pytest.mark.parametrize("text", ["", "i1", "a0", "a9", "64", "-1", "²", "d", "3d", "d33"])
-def test_an_invalid_cell_name_is_none(text: str) -> None:
-    """Any other text reads as None."""
-    assert cell_of(topology("square8"), text) is None
+    assert [position.text(cell) for cell in position.legal()] == ["d3", "c4", "f5", "e6"]
 
 
-def test_a_square_is_drawn_with_coordinates_and_moves() -> None:
-    """Discs, where the mover may play, and nothing else."""
-    assert draw_board(Table("square8_2p")).split("\n") == [
+@pytest.mark.parametrize("text", ["", "i1", "a0", "a1", "64", "-1", "²", "d", "3d", "d33"])
+def test_a_text_that_names_no_legal_cell_is_an_error_with_the_legal_ones(text: str) -> None:
+    """A cell that does not exist and one where the seat may not play."""
+    with pytest.raises(ValueError, match=r"is not a legal move; cells \(marked \+\): d3, c4, f5, e6"):
+        begin("square8_2p").parse(text)
+
+
+def test_a_square_is_drawn_with_coordinates_moves_and_counts() -> None:
+    """Discs, where the mover may play, who has how many, and who moves."""
+    assert begin("square8_2p").render().split("\n") == [
         "   a b c d e f g h",
         " 1 . . . . . . . .",
         " 2 . . . . . . . .",
@@ -47,12 +54,13 @@ def test_a_square_is_drawn_with_coordinates_and_moves() -> None:
         " 6 . . . . + . . .",
         " 7 . . . . . . . .",
         " 8 . . . . . . . .",
+        "X 2   O 2   X to move",
     ]
 
 
 def test_a_hexagon_is_drawn_as_one() -> None:
     """Rows grow to the middle, and the middle begins at the left edge."""
-    rows = draw_board(Table("hex8_2p")).split("\n")
+    rows = begin("hex8_2p").render().split("\n")[:-1]
 
     assert [len(row.split()) - 1 for row in rows] == [5, 6, 7, 8, 9, 8, 7, 6, 5]
     assert [len(row) - len(row.lstrip()) for row in rows] == [4, 3, 2, 1, 0, 1, 2, 3, 4]
@@ -61,52 +69,40 @@ def test_a_hexagon_is_drawn_as_one() -> None:
 
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
 def test_every_start_can_be_drawn_and_played(variant: str) -> None:
-    """All cells are there, and marks are moves."""
-    table = Table(variant)
+    """All cells are there, marks are moves, and the rows below count the discs."""
+    position = begin(variant)
 
-    signs = "".join(draw_board(table).split("\n")[1:] if variant.startswith("square") else draw_board(table))
-    assert signs.count("+") == len(table.moves()) > 0
-    assert sum(signs.count(sign) for sign in "XO#@") == sum(table.counts())
-
-
-def test_moves_can_be_taken_back() -> None:
-    """To where the seat moved last, over what others have played since."""
-    table = Table("hex8_3p")
-    before = table.board.copy()
-    for _ in range(5):
-        table.play(table.moves()[0])
-
-    assert table.undo(0)
-    assert table.undo(0)
-    assert table.mover == 0
-    assert np.array_equal(table.board, before)
-    assert not table.undo(0)
+    *rows, counts = position.render().split("\n")
+    signs = "".join(rows[1:] if variant.startswith("square") else rows)
+    assert signs.count("+") == len(position.legal()) > 0
+    assert [signs.count(sign) for sign in "XO#@"[: VARIANTS[variant][1]]] == position.scores()
+    assert counts.endswith("X to move")
 
 
 @pytest.mark.parametrize("variant", ["square8_2p", "hex8_3p"])
 def test_a_game_reaches_its_end(variant: str) -> None:
-    """Discs and shares of first place are shown, and no player may move any more."""
-    table, choose = Table(variant), by_baseline("random", variant, 3)
+    """A move makes another position and leaves this one; at the end there is no move any more."""
+    position = begin(variant)
+    for _ in range(position.shape.cells):
+        if not position.is_over:
+            cell, before = choose(position, baseline="random"), position.render()
+            following = position.play(cell)
+            assert (following, hash(following)) == (position.play(cell), hash(position.play(cell)))
+            assert position.render() == before
+            position = following
 
-    for _ in range(table.shape.cells):
-        if not table.is_over:
-            table.play(choose(table.board, table.mover).cell)
-
-    assert table.is_over
-    assert table.moves() == []
-    assert sum(table.shares()) == pytest.approx(1.0)
+    assert position.is_over
+    assert position.legal() == []
+    assert "to move" not in position.render()
 
 
-def test_a_model_answers_with_its_expectation() -> None:
-    """A legal move, each seat's share, and the same again for the same position."""
-    table, data = Table("hex8_3p"), save(new_net("hex8_3p", 1), {})
-    choose = by_model(data, "hex8_3p", 8)
+def test_a_model_answers_alike() -> None:
+    """A legal move, and the same again for the same position."""
+    position, data = begin("hex8_3p"), save(new_net("hex8_3p", 1), {})
 
-    first, second = choose(table.board, table.mover), choose(table.board, table.mover)
-
-    assert first.cell in table.moves()
-    assert first == second
-    assert sum(first.expected) == pytest.approx(1.0, abs=1e-4)
+    assert isinstance(Reversi(), HasBoard)
+    assert choose(position, data) == choose(position, data)
+    assert choose(position, data) in position.legal()
 
 
 def test_an_invalid_player_is_refused_by_name() -> None:
@@ -119,6 +115,6 @@ def test_an_invalid_player_is_refused_by_name() -> None:
         (data, "hex8_3p", 0, "simulations"),
     ):
         with pytest.raises(ValueError, match=why):
-            by_model(bad, variant, sims)
+            choose(begin(variant), bad, sims=sims)
     with pytest.raises(ValueError, match="uct:200"):
-        by_baseline("other", "hex8_2p", 0)
+        choose(begin("hex8_2p"), baseline="other")

@@ -15,7 +15,7 @@ from ringrift_reversi.play import Slots
 from ringrift_reversi.play_spec import Style
 from ringrift_reversi.samples import Samples
 from ringrift_reversi.topology import topology
-from ringrift_reversi.train import _HELD_OUT, TrainConfig, Trainer
+from ringrift_reversi.train import _HELD_OUT, _RECENT_STEPS, TrainConfig, Trainer
 
 VARIANT = "square8_2p"
 
@@ -48,7 +48,7 @@ def test_losses_fall(positions: Samples) -> None:
     """After some steps, the network fits its training targets better."""
     trainer = Trainer(net.new_net(VARIANT, 1), positions, TrainConfig(steps=120, batch=64), 0)
     trainer.advance()
-    before = dict(trainer.losses)
+    before = trainer.losses()
     while trainer.step < 120:
         trainer.advance()
 
@@ -116,6 +116,36 @@ def train_job(positions: Samples, folder: Path, **params: float | int) -> JobSpe
     return JobSpec("job", "train", VARIANT, 5, inputs=inputs, params={"steps": 30, "batch": 32, **params})
 
 
+def test_a_training_reports_what_curves_are_drawn_from(positions: Samples, tmp_path: Path) -> None:
+    """Losses with their parts, on what it learnt from and on what it did not; steps, positions, reuse and speed."""
+    games = positions.game.copy()
+    games[:50] = _HELD_OUT
+    mixed = Samples(**{name: getattr(positions, name) for name in Samples.__slots__ if name != "game"}, game=games)
+
+    metrics = stages.run(train_job(mixed, tmp_path), Scratch(tmp_path)).metrics
+
+    for prefix in ("", "held_out_"):
+        parts = metrics[f"{prefix}policy_loss"], metrics[f"{prefix}value_loss"]
+        assert metrics[f"{prefix}loss"] == pytest.approx(sum(parts))
+    assert (metrics["steps"], metrics["batch"], metrics["positions"]) == (30, 32, len(mixed))
+    assert metrics["reuse"] == pytest.approx(30 * 32 / len(mixed))
+    assert metrics["steps_per_second"] > 0
+
+
+def test_the_loss_is_the_mean_of_the_last_steps(positions: Samples) -> None:
+    """A single step is mostly noise; before the first there is none."""
+    trainer = Trainer(net.new_net(VARIANT, 1), positions, TrainConfig(steps=40, batch=32), 0)
+    assert trainer.losses() == {}
+    values = []
+    while trainer.step < 40:
+        trainer.advance()
+        values.append(trainer._recent[-1])
+
+    policy, value = (sum(column) / _RECENT_STEPS for column in zip(*values[-_RECENT_STEPS:], strict=True))
+
+    assert trainer.losses() == pytest.approx({"loss": policy + value, "policy_loss": policy, "value_loss": value})
+
+
 @pytest.mark.parametrize("average", [0.0, 0.9])
 def test_a_training_that_died_ends_with_the_same_weights(positions: Samples, tmp_path: Path, average: float) -> None:
     """Killed after each of its checkpoints in turn, it makes the very blob that it makes in one go."""
@@ -147,6 +177,17 @@ def test_a_stopped_training_keeps_its_checkpoint(positions: Samples, tmp_path: P
     assert stopped.partial
     assert not stopped.outputs
     assert ended.outputs[0].blob == whole.outputs[0].blob
+
+
+def test_a_training_stopped_before_its_first_step_starts_over(positions: Samples, tmp_path: Path) -> None:
+    """There is nothing to continue from yet, and that is no failure."""
+    job = train_job(positions, tmp_path)
+    ctx = Scratch(tmp_path).stop_after(0)
+
+    stopped = stages.run(job, ctx, Quick())
+
+    assert stopped.partial
+    assert ctx.resume() is None
 
 
 def test_a_checkpoint_of_another_job_is_not_believed(positions: Samples, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # Part of an interface: users, plug-ins or the interpreter call these, or a table names them by module.
 OPEN_MODULES = (
     CORE + "__init__.py",
+    CORE + "client.py",
     CORE + "workload/",
     CORE + "events/",
     CORE + "jobs.py",

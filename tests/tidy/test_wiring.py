@@ -138,8 +138,7 @@ def test_what_is_for_people_must_be_shown() -> None:
     assert f"{LOST}: is for people, but no command shows it" in problems(wired(publisher), EVENTS, (LOST,))
     assert wired((LIVE, case.format("describe_event"))).displayed == {LOST: {"cli.live"}}
     assert not wired((LIVE, case.format("drawn"))).displayed
-    table = "from ringrift.events import node\n_SENTENCES: dict[type, str] = {node.Lost: 'lost'}"
-    assert wired((LIVE, table)).displayed == {LOST: {"cli.live"}}
+    assert wired((LIVE, "_SENTENCES = load('sentences.toml')")).displayed == {LEFT: {"cli.live"}}, "that file has it"
     assert wired((CLI + "commands/status.py", "from ringrift.events import node\nf(node.Lost)")).displayed
     assert not wired(
         (CLI + "commands/run.py", "from ringrift.events import node\nnode.Lost(node='n', seconds=1.0)")

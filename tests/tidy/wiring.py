@@ -6,8 +6,10 @@ in particular.  The simulator is no part of the loop and counts for neither.
 """
 
 import ast
+import tomllib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tidy.source import EVENTS, Source, calls, dotted, product
 
@@ -15,6 +17,7 @@ SIMULATOR = "src/ringrift/sim/"
 MACHINE = "src/ringrift/pipeline/machine.py"
 CLI = "src/ringrift/cli/"
 LIVE = CLI + "live.py"
+SENTENCES = Path(__file__).parents[2] / CLI / "sentences.toml"
 PEOPLE_SHARE_MAX = 0.2
 Names = dict[str, set[str]]
 
@@ -124,9 +127,8 @@ def displayed(source: Source) -> Iterator[str]:
         for node in source.tree.body:
             if isinstance(node, ast.FunctionDef) and node.name == "describe_event":
                 yield from cases(source, node)
-            elif isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "_SENTENCES":
-                assert isinstance(node.value, ast.Dict)
-                yield from (dotted(source, key) for key in node.value.keys if key is not None)
+            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_SENTENCES":
+                yield from map(_class_of, tomllib.loads(SENTENCES.read_text()))
     else:
         callees = {id(call.func) for _, call in calls(source)}
         nodes = (node for node in ast.walk(source.tree) if isinstance(node, ast.Attribute | ast.Name))

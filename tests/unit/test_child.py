@@ -282,6 +282,15 @@ def test_a_program_runs_to_its_end() -> None:
     assert output == b"x" * 200_000 + b"\n"
 
 
+@pytest.mark.parametrize("passes", [False, True])
+def test_the_stderr_of_a_program_is_passed_on_if_asked_for(capfd: pytest.CaptureFixture[str], passes: bool) -> None:
+    """In a worker that makes it the output of the job, beside its end in the error."""
+    limits = {"stop_seconds_max": 1.0, "clock": SystemClock(), "passes_errors": passes}
+    ended = run_program(python("import sys; print('why', file=sys.stderr)"), list, lambda: False, **limits)
+
+    assert (ended, capfd.readouterr().err) == ((0, "why"), "why\n" * passes)
+
+
 def test_a_program_that_does_not_stop_is_killed() -> None:
     """Deaf to SIGTERM it gets its time and no more."""
     text = "import signal; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); signal.pause()"

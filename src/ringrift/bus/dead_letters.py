@@ -90,7 +90,7 @@ def due(parked: Sequence[Delivery], detector: StallDetector, tick: float) -> lis
     return [by_name[observation.name] for observation in detector.stalled(observations, tick)]
 
 
-async def unsettled(view: Reads, reader: str, position: int) -> Delivery:
+async def _unsettled(view: Reads, reader: str, position: int) -> Delivery:
     """The delivery, if it is parked or dead.  Raises UnknownName, or InputError if it is settled.
 
     A caller that changes it calls this in the same transaction: a coordinator may settle it at any moment.
@@ -108,7 +108,7 @@ async def discard(
 ) -> None:
     """Discard one delivery for good, with a reason.  Raises UnknownName, InputError."""
     async with store.begin() as tx:
-        delivery = await unsettled(tx, reader, position)
+        delivery = await _unsettled(tx, reader, position)
         discarded = replace(delivery, state="discarded", pause=0.0, error=reason, last=now)
         await save(tx, envelopes, [(discarded, await event_at(tx, position))])
 
@@ -116,7 +116,7 @@ async def discard(
 async def revive(store: Store, reader: str, position: int, now: float) -> None:
     """Make one delivery, also a dead one, due at once.  Raises UnknownName, InputError."""
     async with store.begin() as tx:
-        await tx.put_deliveries([replace(await unsettled(tx, reader, position), state="parked", pause=0.0, last=now)])
+        await tx.put_deliveries([replace(await _unsettled(tx, reader, position), state="parked", pause=0.0, last=now)])
 
 
 async def stats(store: Store) -> dict[str, int]:

@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from ringrift.bus import dead_letters, spans
 from ringrift.bus.envelopes import EnvelopeFactory
@@ -25,7 +25,6 @@ from ringrift.kernel.stall_detector import StallDetector
 from ringrift.kernel.value import Value
 from ringrift.store.ports import Delivery, Store, Tx
 
-T = TypeVar("T")
 WATCHED_MAX = 10_000  # parked deliveries of one reader that are considered for a retry
 _RETRIED_MAX = 1_000
 _RETRIED_TOGETHER_MAX = 100  # deliveries that are retried in one transaction
@@ -132,13 +131,6 @@ class Deliverer:
                 states.update(delivery.state for delivery in retried)
         return states
 
-    async def retry_now(self, reader: Reader, position: int) -> Delivery:
-        """Retry one parked or dead delivery.  Raises UnknownName, or InputError if it is settled."""
-        async with self._store.read() as view:
-            delivery = await dead_letters.unsettled(view, reader.name, position)
-        [retried] = await self.redeliver(reader, [delivery])
-        return retried
-
     async def redeliver(self, reader: Reader, parked: Sequence[Delivery]) -> list[Delivery]:
         """Retry each delivery, its effect and new state in one transaction; one settled meanwhile stays as it is."""
         try:
@@ -183,16 +175,6 @@ async def attempt(call: Callable[..., Awaitable[Any]], *args: Any) -> Exception 
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything; the caller handles it
         return error
     return None
-
-
-def attempt_sync(call: Callable[..., T], *args: Any) -> tuple[T | None, Exception | None]:
-    """Call a foreign plain function; returns its result or its error."""
-    try:
-        return call(*args), None
-    except Exception as error:  # noqa: BLE001 - as above
-        return None, error
-    except BaseException as end:  # noqa: BLE001 - it may end a thread of ours, but not the program
-        return None, DeliveryError(f"it tried to exit the program: {type(end).__name__}: {end}")
 
 
 async def _attempt_reaction(reader: Reader, envelope: Envelope, tx: Tx) -> Exception | None:

@@ -10,12 +10,12 @@ import asyncio
 import logging
 
 from ringrift.bus import trace
-from ringrift.bus.delivery import attempt_sync
 from ringrift.bus.subscription import Subscription
 from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.kernel.backoff import wait_out
 from ringrift.kernel.errors import InputError, Unreachable
+from ringrift.kernel.foreign import attempt_sync
 from ringrift.kernel.settings import BusSettings
 from ringrift.store.follow import follow
 from ringrift.store.ports import Store
@@ -72,7 +72,7 @@ class Fanout:
             subscription.note_gap()  # the log was compacted meanwhile
         subscription.behind, subscription.next_position = False, 0
         for envelope in envelopes:
-            event = _decode(envelope)
+            event = decode_event(envelope)
             if event is not None:
                 _offer(subscription, event, envelope)
             if subscription.behind:
@@ -105,15 +105,15 @@ class Fanout:
         async for envelope in follow(self._store, self._position, page=batch, poll_seconds=poll_seconds):
             self._position = envelope.position
             candidates = self._candidates(envelope.name)
-            event = _decode(envelope) if candidates else None
+            event = decode_event(envelope) if candidates else None
             if event is not None:
                 for subscription in candidates:
                     if not subscription.behind and envelope.position > subscription.position:
                         _offer(subscription, event, envelope)
 
 
-def _decode(envelope: Envelope) -> Event | None:
-    """The event, if this version has it."""
+def decode_event(envelope: Envelope) -> Event | None:
+    """The event, if this version has it and it can be read; the error is logged."""
     try:
         event = catalog.decode(envelope.name, envelope.body)
     except InputError as error:

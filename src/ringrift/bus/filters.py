@@ -62,12 +62,13 @@ def _select(selectors: Iterable[Any]) -> EventFilter:
     names, custom_names = set[str](), set[str]()
     for selector in selectors:
         if isinstance(selector, type) and issubclass(selector, Event):
-            classes = [event for event in catalog.EVENTS if issubclass(event, selector)]
+            own = selector in catalog.EVENTS  # then no other package needs to be loaded for it
+            classes = [selector] if own else [event for event in catalog.all_events() if issubclass(event, selector)]
             if not classes:
                 raise InputError(f"{selector.__name__} is not in the event catalog, so it is never published")
             names.update(event.name() for event in classes)
         elif isinstance(selector, str):
-            (names if check_name("event", selector) in catalog.BY_NAME else custom_names).add(selector)
+            (names if catalog.has(check_name("event", selector)) else custom_names).add(selector)
         else:
             raise InputError(f"{selector!r:.80} is neither an event class nor an event name")
     if not custom_names or _CUSTOM in names:

@@ -5,7 +5,6 @@
 Tracing never makes the node wait: when the queue is full the newest spans are dropped and counted.
 """
 
-import asyncio
 import logging
 import threading
 from collections import deque
@@ -21,7 +20,7 @@ from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import TraceSettings
 from ringrift.store.follow import follow
 from ringrift.store.ports import Store
-from ringrift.threads import to_its_end
+from ringrift.threads import beside, to_its_end
 
 log = logging.getLogger(__name__)
 _trace_log = logging.getLogger("ringrift.trace")
@@ -136,12 +135,10 @@ async def _record_events(recorder: Recorder, node: str, store: Store) -> AsyncIt
                 raise
             log.warning("cannot read events to record their spans: %s", error)
 
-    task = asyncio.get_running_loop().create_task(wait_out(consume), name=f"{node}:spans")
     try:
-        yield
+        async with beside(wait_out(consume)):
+            yield
     finally:
-        task.cancel()
-        await asyncio.wait((task,))
         await consume(store.position)
 
 

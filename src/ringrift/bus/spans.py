@@ -89,10 +89,11 @@ class Recorder:
     def record_event(self, envelope: Envelope) -> None:
         """Record the span of *envelope*: it has no length, but is the parent of others."""
         parent = self._parents.pop(envelope.id, "") or (trace.span_of(envelope.cause) if envelope.cause else "")
-        tags = _own_tags(event=envelope.id, position=envelope.position, source=envelope.source)
-        tags |= _own_tags(correlation=envelope.correlation)
-        id = trace.span_of(envelope.id)
-        self.record(Span(envelope.trace, id, parent, envelope.name, envelope.time, 0.0, "event", tags))
+        tags = {"event": envelope.id} | {
+            name: getattr(envelope, name) for name in ("position", "source", "correlation")
+        }
+        id, own = trace.span_of(envelope.id), _own_tags(tags)
+        self.record(Span(envelope.trace, id, parent, envelope.name, envelope.time, 0.0, "event", own))
 
 
 _recorder: ContextVar[Recorder | None] = ContextVar("ringrift_recorder", default=None)
@@ -139,8 +140,8 @@ class _OpenSpan:
             return
         text = "" if error is None else printable(f"{type(error).__name__}: {error}", _ERROR_CHARACTERS_MAX)
         parent = "" if self._outer is None else trace.parent_of(self._outer)
-        name, tags = _text(self._name, _NAME_CHARACTERS_MAX), itertools.islice(self._tags.items(), _TAGS_MAX)
-        plain = {_text(key, _TAG_CHARACTERS_MAX): _plain(value) for key, value in tags}
+        name, tags = printable(self._name, _NAME_CHARACTERS_MAX), itertools.islice(self._tags.items(), _TAGS_MAX)
+        plain = {printable(key, _TAG_CHARACTERS_MAX): _plain(value) for key, value in tags}
         seconds = max(recorder.clock.tick() - self._tick, 0.0)
         recorder.record(Span(context.trace, context.span, parent, name, self._start, seconds, self._kind, plain, text))
 
@@ -197,20 +198,18 @@ def get_trace_id() -> str:
 
 def delivery_span(reader: str, envelope: Envelope) -> _OpenSpan | trace.VariableScope:
     """Handle *envelope* in the body, in its context; a span if spans are recorded."""
-    context = trace.context_of(envelope)
-    if current_recorder() is None:
-        return trace.within(context)
-    tags = _own_tags(reader=reader, event=envelope.id, position=envelope.position)
-    return _OpenSpan(f"{reader} {envelope.name}", "delivery", tags, context)
+    tags: dict[str, _Tag] = {"reader": reader, "event": envelope.id, "position": envelope.position}
+    return _own_span(f"{reader} {envelope.name}", "delivery", tags, trace.context_of(envelope))
 
 
 def job_span(lease: Lease) -> _OpenSpan | trace.VariableScope:
     """Do the job of *lease* in the body, in the context that enqueued it; a span if spans are recorded."""
-    context = trace.from_text(lease.context)
-    if current_recorder() is None:
-        return trace.within(context)
-    tags = _own_tags(job=lease.job, key=lease.key, variant=lease.variant, attempt=lease.attempts, node=lease.holder)
-    return _OpenSpan(f"job {lease.kind}", "job", tags, context)
+    tags: dict[str, _Tag] = {"job": lease.job, "key": lease.key, "variant": lease.variant, "node": lease.holder}
+    return _own_span(f"job {lease.kind}", "job", tags | {"attempt": lease.attempts}, trace.from_text(lease.context))
+
+
+def _own_span(name: str, kind: str, tags: dict[str, _Tag], context: Context | None) -> _OpenSpan | trace.VariableScope:
+    return trace.within(context) if current_recorder() is None else _OpenSpan(name, kind, _own_tags(tags), context)
 
 
 def traced_handler(reader: str, handler: _Handler) -> _Handler:
@@ -225,7 +224,7 @@ def traced_handler(reader: str, handler: _Handler) -> _Handler:
     return call
 
 
-def _own_tags(**tags: _Tag) -> dict[str, _Tag]:
+def _own_tags(tags: dict[str, _Tag]) -> dict[str, _Tag]:
     """*tags* under names that do not collide with a user's."""
     return {f"ringrift.{name}": value for name, value in tags.items()}
 
@@ -234,12 +233,7 @@ def _plain(value: object) -> _Tag:
     """*value* as every collector accepts it: integers have 64 bits there."""
     if isinstance(value, bool | float) or (isinstance(value, int) and -_INT_MAX <= value <= _INT_MAX):
         return value
-    return _text(str(value), _TAG_CHARACTERS_MAX)
-
-
-def _text(text: str, characters_max: int) -> str:
-    """*text* as :func:`printable` makes it; most texts are printable already."""
-    return text if len(text) <= characters_max and text.isprintable() else printable(text, characters_max)
+    return printable(str(value), _TAG_CHARACTERS_MAX)
 
 
 def _unrecorded() -> Recorder:

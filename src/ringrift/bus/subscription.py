@@ -15,13 +15,14 @@ from functools import partial
 from typing import Any
 
 from ringrift.bus import spans, trace
-from ringrift.bus.delivery import attempt, attempt_sync
+from ringrift.bus.delivery import attempt
 from ringrift.bus.filters import EventFilter
 from ringrift.bus.trace import Context
 from ringrift.events.base import Envelope, Event
 from ringrift.kernel.backoff import wait_out
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import Backpressure, TimedOut
+from ringrift.kernel.foreign import attempt_sync
 from ringrift.kernel.value import Value
 from ringrift.threads import Threads
 

@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ringrift.cli.command import Command, Context, Output, Parser
-from ringrift.cli.formats import parse_duration, since, timestamp
+from ringrift.cli.formats import parse_duration, plural, since, timestamp
 from ringrift.cluster.roster import NODES
 from ringrift.events.work import RunStateChanged
 from ringrift.jobs import JOB_KINDS, LOOP_STAGES, STAGES
 from ringrift.kernel.errors import SettingsError, require_name
 from ringrift.pipeline.line import LINES
 from ringrift.store.ports import TASK_PREFIX, JobCounter, Reads
-from ringrift.work.run_states import CLUSTER, EMERGENCY, RUNNING, RunState, RunStates, load_run_states, set_run_state
+from ringrift.work.run_states import BY_RUN, CLUSTER, EMERGENCY, RUNNING, RunState, load_run_states, set_run_state
 from ringrift.work.tasks import LIMITED_KINDS, TASK_KINDS
 from ringrift.workload.registry import Registry
 
@@ -75,7 +75,7 @@ async def _brake(context: Context, state: str) -> Output:
     seconds, reason = _seconds(context), options.reason
     async with context.store.begin() as tx:
         scope = await _find_scope(tx, context)
-        before = _current_state(await load_run_states(tx), scope, now)
+        before = (await load_run_states(tx)).current(scope, now)
         if before.state != state or reason is not None or seconds is not None:
             until = None if seconds is None else now + seconds
             # The reason of a brake that is only prolonged stays.
@@ -83,7 +83,7 @@ async def _brake(context: Context, state: str) -> Output:
             fields = {"scope": scope, "state": state, "reason": reason, "by": _login(context)}
             await set_run_state(tx, context.envelopes(), **fields, until=until, now=now)
         states, (running, waiting) = await load_run_states(tx), await _count_jobs(tx, scope)
-    after, braked = _current_state(states, scope, now), states.in_force(now)
+    after, braked = states.current(scope, now), states.in_force(now)
     value = {"before": before.state, "run_state": after, "running": running, "waiting": waiting, "braked": braked}
     running_text = _running_text(running, after.state, context.settings.work.grace_seconds)
     return Output(value=value, text=_as_text(before.state, after, running_text, waiting, now))
@@ -95,7 +95,7 @@ async def _resume(context: Context) -> Output:
     async with context.store.begin() as tx:
         states = await load_run_states(tx)
         scopes = sorted(states.by_scope) if options.all else [await _find_scope(tx, context)]
-        before = [state for scope in scopes if (state := _current_state(states, scope, now)).state != RUNNING]
+        before = [state for scope in scopes if (state := states.current(scope, now)).state != RUNNING]
         fields = {"state": RUNNING, "reason": options.reason, "by": _login(context)}
         for scope in scopes:
             await set_run_state(tx, context.envelopes(), scope=scope, **fields, now=now)
@@ -116,18 +116,12 @@ async def _find_scope(view: Reads, context: Context) -> str:
     if options.variant is not None:
         work = context.settings.work
         if await LINES.get(view, options.variant) is None:  # it may be braked before it is opened
-            Registry.load(work.executables, prefer=work.workload).owner(options.variant)
+            Registry.load(work.executables).owner(options.variant, work.workload)
         return f"variant:{options.variant}"
     if options.stage is not None:
         require_name("stage", options.stage, LOOP_STAGES)
         return f"stage:{options.stage}"
     return CLUSTER
-
-
-def _current_state(states: RunStates, scope: str, now: float) -> RunState:
-    """The state of *scope* itself, whatever wider scopes are."""
-    state = states.by_scope.get(scope)
-    return state if state is not None and state.is_in_force(now) else RunState(scope=scope)
 
 
 def _login(context: Context) -> str:
@@ -149,9 +143,8 @@ async def _count_jobs(view: Reads, scope: str) -> tuple[dict[str, int], int]:
 
 def _is_inside(counter: JobCounter, scope: str) -> bool:
     """Whether the jobs of *counter* belong to *scope*."""
-    kind, _, name = scope.partition(":")
-    places = {"node": counter.holder, "variant": counter.variant, "stage": _STAGES.get(counter.kind)}
-    return kind == CLUSTER or places[kind] == name
+    names = (f"node:{counter.holder}", f"variant:{counter.variant}", f"stage:{_STAGES.get(counter.kind)}")
+    return scope in (CLUSTER, *names)
 
 
 def _as_text(before: str, state: RunState, running: str, waiting: int, now: float) -> str:
@@ -165,7 +158,7 @@ def _as_text(before: str, state: RunState, running: str, waiting: int, now: floa
         rows.append(("waiting", f"{waiting} jobs, which start only after it is resumed"))
     if scope.partition(":")[0] in (CLUSTER, "variant") or scope == "stage:promote":
         rows.append(("champions", "stay: promotions and rollbacks by the loop wait, with their evidence"))
-    rows.append(("resume", _remedy(scope)))
+    rows.append(("resume", remedy(scope)))
     return "\n".join([title, *(f"  {name + ':':<11} {text}" for name, text in rows)])
 
 
@@ -177,12 +170,12 @@ def _running_text(running: Mapping[str, int], state: str, grace_seconds: float) 
         end += "what is not done then is queued again as if not tried"
     if jobs:
         kinds = ", ".join(f"{count} {kind}" for kind, count in jobs.items())
-        text = f"{number} {'job' if number == 1 else 'jobs'} ({kinds}): {end}"
+        text = f"{plural(number, 'job')} ({kinds}): {end}"
     tasks = sum(running.values()) - number
     return f"{text}; {tasks} tasks of programs outside the loop, which only those can stop" if tasks else text
 
 
-def _remedy(scope: str) -> str:
+def remedy(scope: str) -> str:
     """The command that resumes *scope*."""
     kind, _, name = scope.partition(":")
     return f"ringrift resume --{kind} {name}" if name else "ringrift resume"
@@ -198,25 +191,41 @@ def _word(state: str) -> str:
 
 def _sentence(state: RunState, now: float) -> str:
     """*state* in a sentence: what is stopped, since when and until when, by whom and why."""
-    until = "until it is resumed" if state.until is None else f"until {timestamp(state.until)}"
-    reason = f": {' '.join(state.reason.split())}" if state.reason else ""
-    by = f"by {state.by or 'unknown'}{reason}"
-    return f"{_title(state.scope)} is {_word(state.state)} {since(state.since, now)}, {until}, {by}"
+    by = f"by {state.by or 'unknown'}{_reason(state)}"
+    return f"{_title(state.scope)} is {_word(state.state)} {since(state.since, now)}, {_until(state)}, {by}"
+
+
+def brake_reason(state: RunState) -> str:
+    """*state* as a reason: what is stopped, by whom, until when and why."""
+    return f"{_title(state.scope)} is {_word(state.state)} by {state.by or 'unknown'} {_until(state)}{_reason(state)}"
+
+
+def _until(state: RunState) -> str:
+    return "until it is resumed" if state.until is None else f"until {timestamp(state.until)}"
+
+
+def _reason(state: RunState) -> str:
+    return f": {' '.join(state.reason.split())}" if state.reason else ""
 
 
 def _describe(state: RunState, now: float) -> str:
-    return f"{_sentence(state, now)} (resume: {_remedy(state.scope)})"
+    return f"{_sentence(state, now)} (resume: {remedy(state.scope)})"
 
 
 def brake_lines(states: Iterable[RunState], now: float) -> list[str]:
-    """A line for each of *states*: the first that a person must know who wonders why nothing starts."""
-    return [f"BRAKE: {_describe(state, now)}" for state in states]
+    """A line for each of *states*: the first that a person must know who wonders why nothing starts.
+
+    A line that rests while a run works on others is no brake of theirs.
+    """
+    return [f"BRAKE: {_describe(state, now)}" for state in states if state.by != BY_RUN]
 
 
 def describe_change(event: RunStateChanged) -> str:
     """A change of a run state in a sentence."""
     by, reason = f" by {event.by}" if event.by else "", f": {event.reason}" if event.reason else ""
+    if event.by == BY_RUN:
+        return f"{_title(event.scope)} {'rests' if event.state != RUNNING else 'rests no longer'}{reason}"
     if event.state == RUNNING:
         return f"{_title(event.scope)} runs again{by}{reason} (before: {_word(event.before)})"
     until = "" if event.until is None else f" until {timestamp(event.until)}"
-    return f"BRAKE: {_title(event.scope)} is {_word(event.state)}{until}{by}{reason} (resume: {_remedy(event.scope)})"
+    return f"BRAKE: {_title(event.scope)} is {_word(event.state)}{until}{by}{reason} (resume: {remedy(event.scope)})"

@@ -17,6 +17,7 @@ from ringrift.kernel.clock import Clock
 from ringrift.kernel.health import Status
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.open import find_writer
+from ringrift.work import processes
 
 _LOOK_SECONDS_MAX = 1.0  # how long one folder may take to answer, and how long a writer is watched
 _LOOKS = 20  # at the writer, within these seconds
@@ -38,14 +39,23 @@ def fault_lines(faults: Sequence[str]) -> list[str]:
     return [f"FAULT: {fault}" for fault in faults]
 
 
-def node_faults(nodes: Sequence[NodeRecord], clock: Clock, beat_seconds: float) -> list[str]:
-    """The faults of *nodes*, by their last heartbeats, their processes and their folders."""
+def node_faults(nodes: Sequence[NodeRecord], clock: Clock, beat_seconds: float, *, daemons: bool = True) -> list[str]:
+    """The faults of *nodes*, by their last heartbeats, their processes and their folders, and those of *daemons*."""
     faults = []
     for node in (node for node in nodes if not node.gone):
-        texts = [_beat_fault(node, clock, SILENT_BEATS * beat_seconds), *_daemon_faults(node)]
+        texts = [_beat_fault(node, clock, SILENT_BEATS * beat_seconds), *(_daemon_faults(node) if daemons else ())]
         texts.append(ask_disk(partial(_folder_fault, node), node.address))
         faults += [f"node {node.id}: {text}" for text in texts if text]
     return faults
+
+
+def is_running(node: NodeRecord, clock: Clock, beat_seconds: float) -> bool:
+    """Whether *node* has sent a heartbeat lately, or is a process that is stopped or hangs: it has not ended."""
+    if node.gone:
+        return False
+    if node.pid:
+        return processes.find(node.pid) is not None
+    return 0 <= clock.tick() - node.beat / 1000 <= SILENT_BEATS * beat_seconds
 
 
 def _beat_fault(node: NodeRecord, clock: Clock, silent_seconds: float) -> str:

@@ -11,8 +11,9 @@ from ringrift.jobs import Job
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.value import Value
 from ringrift.store.follow import PAGE, wait_for
-from ringrift.store.ports import JobRow, Reads, Store
-from ringrift.work.limits import KINDS
+from ringrift.store.ports import LIVE_STATES, JobRow, Reads, Store
+from ringrift.work.claims import find_refusals
+from ringrift.work.limits import KINDS, VERDICTS
 
 _WAIT_SECONDS_MAX = 900.0
 _POLL_SECONDS = 0.2
@@ -26,26 +27,26 @@ class JobsResult(Value):
     events: tuple[Event, ...] = ()
     error: str = ""  # error of a job that was given up, or why the wait ended
     pending: bool = False  # whether jobs without a result stay in the queue
-
-    @property
-    def reason(self) -> str:
-        """The error for people."""
-        return self.error + ("; what is not done stays in the queue until a node runs" if self.pending else "")
+    no_node: bool = False  # whether no running node can do them
 
 
-async def follow(context: Context, jobs: Sequence[Job], after: int) -> JobsResult:
-    """Follow *jobs*, with their progress on stderr."""
+async def follow(context: Context, jobs: Sequence[Job], after: int, worker: str = "") -> JobsResult:
+    """Follow *jobs*, with their progress on stderr; see :func:`follow_jobs`."""
 
     def report(text: str) -> None:
         print(f"{jobs[0].kind()} {jobs[0].variant}: {text}", file=sys.stderr)
 
-    return await follow_jobs(context.store, context.roster, jobs, after, context.clock, report)
+    return await follow_jobs(context.store, context.roster, jobs, after, context.clock, report, worker)
 
 
 async def follow_jobs(
-    store: Store, roster: Roster, jobs: Sequence[Job], after: int, clock: Clock, report: Callable[[str], None]
-) -> JobsResult:
-    """Wait until each of *jobs*, enqueued at position *after* or later, has ended; *report* gets the progress."""
+    store: Store, roster: Roster, jobs: Sequence[Job], after: int, clock: Clock, report: Callable[[str], None],
+    worker: str = "",
+) -> JobsResult:  # fmt: skip
+    """Wait until each of *jobs*, enqueued at position *after* or later, has ended; *report* gets the progress.
+
+    It ends when no running node can do them; where the caller has a *worker*, when a brake refuses them to that node.
+    """
     waiting, results, before, position = {job.key: job for job in jobs}, list[Event](), "", after
     kind, names = jobs[0].kind(), [event.name() for event in _RESULTS]
 
@@ -62,19 +63,28 @@ async def follow_jobs(
                 results.append(event)
         if not waiting:
             return JobsResult(events=tuple(results))
-        rows = await view.jobs(("ready", "claimed"), _JOBS_MAX, variant=jobs[0].variant)
+        rows = await view.jobs(LIVE_STATES, _JOBS_MAX, variant=jobs[0].variant)
         progress = _progress(len(jobs), [row for row in rows if row.key in waiting])
         if progress != before:
             report(progress)
             before = progress
+        if worker:
+            return await _find_refusal(view, jobs[0], worker)
         if any(kind in KINDS[node.profile] for node in await roster.present(view)):
             return None
         error = f'no running node can do {kind} jobs; start one with "ringrift run"'
-        return JobsResult(events=tuple(results), pending=True, error=error)
+        return JobsResult(events=tuple(results), pending=True, error=error, no_node=True)
 
     end = await wait_for(store, find_end, clock, _WAIT_SECONDS_MAX, poll_seconds=_POLL_SECONDS)
     late = f"not done after {_WAIT_SECONDS_MAX:g} s"
     return JobsResult(events=tuple(results), pending=True, error=late) if end is None else end
+
+
+async def _find_refusal(view: Reads, job: Job, worker: str) -> JobsResult | None:
+    ids = await find_refusals(view, [worker])
+    own = [id for id in ids if id.startswith(f"{job.variant}:claim.{job.kind()}:")]
+    verdict = next(iter((await VERDICTS.get_many(view, own)).values()), None)
+    return None if verdict is None else JobsResult(error=f"it may not run: {verdict.rule}")
 
 
 def _progress(count: int, rows: Sequence[JobRow]) -> str:

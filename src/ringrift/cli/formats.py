@@ -3,11 +3,15 @@
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 
 from ringrift.evaluation.interval import Interval
+from ringrift.kernel.errors import printable
 from ringrift.kernel.verdict import Verdict
 
 CONFIDENCE = 0.95  # of the bounds that people see
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_ERROR_CHARACTERS_MAX = 200
 _Row = Sequence[object]
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd])")
@@ -43,9 +47,21 @@ def parse_duration(text: str) -> float | None:
     return float(match[1]) * _UNITS[match[2]] if match else None
 
 
+def describe_error(error: str, traceback: str) -> str:
+    """An error in one line, with file and line of the innermost frame of its *traceback*, if it has one."""
+    frames = _FRAME.findall(traceback)
+    place = f" at {Path(frames[-1][0]).name}:{frames[-1][1]}" if frames else ""
+    return printable(" ".join(error.split()), _ERROR_CHARACTERS_MAX) + place
+
+
 def short(blob: str | None) -> str:
     """The beginning of a blob's name."""
     return blob[:10] if blob else "—"
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 promotion``, ``2 promotions``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def signed(gain: float | None) -> str:
@@ -58,14 +74,10 @@ def elo_bounds(elo: Interval) -> str:
     return f"{elo.value:+.0f} ({elo.lower:+.0f} … {elo.upper:+.0f})"
 
 
-def verdict_reason(verdict: Verdict, now: float) -> str:
-    """The rule of a verdict with value, limit and since when."""
-    return f"{verdict.rule}: {verdict.value:.4g} of {verdict.limit:.4g}, {since(verdict.since, now)}"
-
-
 def verdict_line(verdict: Verdict, now: float, closed: str = "waits") -> str:
-    """The verdict of a gate; *closed* is the word for a gate that is not open."""
-    return f"{verdict.gate}: {'open' if verdict.allowed else closed} — {verdict_reason(verdict, now)}"
+    """The verdict of a gate: rule, value, limit and since when; *closed* is the word for a gate that is not open."""
+    reason = f"{verdict.rule}: {verdict.value:.4g} of {verdict.limit:.4g}, {since(verdict.since, now)}"
+    return f"{verdict.gate}: {'open' if verdict.allowed else closed} — {reason}"
 
 
 def table(head: Sequence[str], rows: Sequence[_Row], empty: str = "", limit: int | None = None, more: str = "") -> str:

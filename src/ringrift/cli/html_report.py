@@ -1,22 +1,26 @@
 """HTML report: the report as one file that needs nothing else: no script, no font, no picture from anywhere."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from itertools import pairwise
 from string import Template
 
-from ringrift.cli.formats import CONFIDENCE, duration, short, timestamp
+from ringrift.cli.charts import Curve, Mark, TimeAxis, chart
+from ringrift.cli.formats import duration, elo_bounds, plural, short, timestamp
 from ringrift.cli.report import Report, conclusion, evidence_cells, finding_cells
-from ringrift.evaluation import interval
-from ringrift.kernel.value import Value
-from ringrift.pipeline.line import Decision, Line, gains
-from ringrift.pipeline.proof import Finding
+from ringrift.kernel.errors import printable
+from ringrift.pipeline.line import Decision, Line
+from ringrift.pipeline.metrics import LineMetrics, MetricPoint
+from ringrift.pipeline.proof import DIFFERENCE, Finding
+from ringrift.pipeline.ratings import RatedModel
 
-_WIDTH, _HEIGHT = 760, 240
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 12, 34
-_TICKS = 5
-_STEPS = (1, 2, 2.5, 5, 10)
+_SETTING_CHARACTERS_MAX = 200
+_DECISION_HEAD = ("generation", "model", "over", "score", "gain", "blocks", "LLR", "because")
+_SINCE = " since generation 0"
+_ELO_NOTE = """Elo over generation 0, fitted to every match of the line, with 95 % bounds. A dot is a promotion, a cross
+a candidate that was rejected. The gain in the tables is the one over the predecessor, in the match that decided: tests
+that stop when the result looks good overstate it."""
 
 
 def as_page(result: Report) -> str:
@@ -34,11 +38,18 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f'<div class="scroll"><table>\n<thead><tr>{top}</tr></thead>\n<tbody>\n{lines}\n</tbody></table></div>'
 
 
+def _code(blob: str | None) -> str:
+    """The short name of a blob; the whole one appears when it is pointed at."""
+    return f'<code title="{escape(blob)}">{escape(short(blob))}</code>' if blob else "—"
+
+
 def _head(result: Report) -> str:
     about, games = result.about, sum(line.counts.games for line in result.lines)
     run = "{cores} cores ({machine}); workload {workload}, seed {seed}".format(**about)
     text = f"{timestamp(about['begun'])}, {duration(about['ended'] - about['begun'])} on {run}; {games} games and "
-    text += f"{sum(line.iteration for line in result.lines)} promotions since these lines were opened."
+    text += f"{plural(sum(line.iteration for line in result.lines), 'promotion')} since these lines were opened"
+    together = f", in {len(result.earlier) + 1} runs of {duration(result.seconds)} together"
+    text += f"{together}." if result.earlier else "."
     return f'<h1>{escape(", ".join(about["variants"]))}</h1>\n<p class="soft">{escape(text)}</p>'
 
 
@@ -46,50 +57,119 @@ def _proof(proof: Sequence[Finding]) -> str:
     if not proof:
         return '<h2>Proof</h2>\n<p class="soft">No proof was played: the run had no time limit, or was stopped.</p>'
     style = "good" if all(finding.met for finding in proof) else "bad"
-    head = ("claim", "", "score", "bounds", "games", "Elo", "champion", "because")
+    head = ("claim", "", "score", "bounds", "games", "gain", "champion", "because")
     return (
         f'<h2>Proof</h2>\n<p class="{style}">{escape(conclusion(proof))}.</p>\n'
         + _table(head, map(_finding, proof))
         + '\n<p class="soft">Each opening is played from every seat and counts as one observation; openings come from '
-        "a seed and numbers of their own, and no game here has helped to promote a model.</p>"
+        f"a seed and numbers of their own, and no game here has helped to promote a model. {escape(DIFFERENCE)}</p>"
     )
 
 
 def _finding(finding: Finding) -> tuple[str, ...]:
     mark = '<span class="good">holds</span>' if finding.met else '<span class="bad">missed</span>'
-    score, bounds, elo = finding_cells(finding)
+    score, bounds, gain = finding_cells(finding)
     if finding.n:
         bounds = f"{bounds} ({finding.confidence:.0%})"
     games = f"{finding.n} in {finding.blocks} blocks" if finding.n else "0"
-    model = f"<code>{escape(short(finding.model))}</code>"
-    return (escape(finding.claim), mark, score, bounds, games, elo, model, escape(finding.why))
+    return (escape(finding.claim), mark, score, bounds, games, gain, _code(finding.model), escape(finding.why))
+
+
+# -- one line ----------------------------------------------------------------------------------------------------------
 
 
 def _variant(line: Line, result: Report) -> str:
-    decisions, counts = result.decisions[line.variant], line.counts
-    rejected = [decision for decision in decisions if not decision.promoted]
-    summary = (
-        f"Champion <code>{escape(line.champion or '—')}</code> of generation {line.generation}; {line.iteration} "
-        f"promotions, {len(rejected)} rejected; {counts.games} games in {counts.batches} batches, {counts.games_kept} "
-        f"kept, {counts.games_lost} lost; the line is {escape(line.stage)}."
-    )
-    head = ("minute", "generation", "model", "over", "score", "Elo", "blocks", "LLR", "because")
-    start = decisions[0].time if decisions else 0.0
-    promoted_rows = [_decision(item, line.players, start) for item in decisions if item.promoted]
-    rejected_rows = [_decision(item, line.players, start) for item in rejected]
-    return (
-        f"<h2>{escape(line.variant)}</h2>\n<p>{summary}</p>\n{_strength_chart(decisions, line.players)}\n"
-        '<p class="soft">Elo over generation 0 as the sum of what each promotion gained in its own match, with rough '
-        "95 % bounds. Tests that stop when the result looks good overstate it; the proof above does not.</p>\n"
-        + _table(head, promoted_rows)
-        + (f"\n<h3>Rejected</h3>\n{_table(head, rejected_rows)}" if rejected else "")
-    )
+    name, decisions, champions = line.variant, result.decisions[line.variant], result.elo.get(line.variant, ())
+    axis = TimeAxis(decisions[0].time if decisions else result.about["begun"], result.about["ended"])
+    head = (axis.unit[:-1], *_DECISION_HEAD)
+    rows = [(item.promoted, _decision(item, line.players, axis.at(item.time))) for item in decisions]
+    promoted, rejected = ([row for is_promoted, row in rows if is_promoted == side] for side in (True, False))
+    counts = "{0.games} games in {0.batches} batches, {0.games_kept} kept, {0.games_lost} lost"
+    counts = counts.format(line.counts)
+    summary = f"Champion {_code(line.champion)} of generation {line.generation}; {plural(line.iteration, 'promotion')}"
+    parts = [
+        f"<h2>{escape(name)}</h2>\n<p>{summary}, {len(rejected)} rejected; {counts}; the line is {line.stage}.</p>",
+        "<h3>Strength</h3>",
+        _elo_chart(champions, decisions, axis),
+        f'<p class="soft">{_ELO_NOTE}{_unrated(line, champions)}</p>',
+        _table(head, promoted),
+        f"<h3>Rejected candidates</h3>\n{_table(head, rejected)}" if rejected else "",
+        _training(result.trainings.get(name, ()), axis),
+        _throughput(result.figures.get(name)),
+    ]
+    return "\n".join(filter(None, parts))
 
 
-def _decision(decision: Decision, players: int, start: float) -> tuple[str, ...]:
-    models = (f"<code>{escape(decision.model)}</code>", f"<code>{escape(short(decision.previous))}</code>")
-    first = (f"{(decision.time - start) / 60:.1f}", str(decision.generation), *models)
-    return (*first, *evidence_cells(decision, players), escape(decision.reason))
+def _unrated(line: Line, champions: Sequence[RatedModel]) -> str:
+    """A note if the champion is so new that no rating has been computed with its match."""
+    is_rated = line.champion is None or any(row.model == line.champion for row in champions)
+    return "" if is_rated else f" Generation {line.generation} is too new to be rated."
+
+
+def _decision(decision: Decision, players: int, time: float) -> tuple[str, ...]:
+    first = (f"{time:.1f}", str(decision.generation), _code(decision.model), _code(decision.previous))
+    evidence = [cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in evidence_cells(decision, players)]
+    return (*first, *evidence, escape(decision.reason))
+
+
+def _elo_chart(models: Sequence[RatedModel], decisions: Sequence[Decision], axis: TimeAxis) -> str:
+    """The Elo of champions from their promotion on, with bounds; a cross for each rejection."""
+    champions = [(row, axis.at(row.since)) for row in models if row.since is not None]
+    points = tuple((time, row.elo.value) for row, time in champions)
+    bounds = tuple((row.elo.lower, row.elo.upper) for row, _ in champions)
+    marks = []
+    for row, time in champions:
+        label = f"generation {row.generation}: {elo_bounds(row.elo)} Elo"
+        marks.append(Mark(x=time, y=row.elo.value, style="up", label=label))
+    for decision in decisions:
+        if not decision.promoted:
+            time = axis.at(decision.time)
+            level = [elo for since, elo in points if since <= time]
+            label = f"generation {decision.generation} rejected: {decision.reason}"
+            marks.append(Mark(x=time, y=level[-1] if level else 0.0, style="no", label=label))
+    curve = Curve(name="Elo", style="elo", points=points, bounds=bounds, steps=True)
+    return chart([curve], (f"{axis.unit}{_SINCE}", "Elo over generation 0"), marks, end=axis.end)
+
+
+def _training(points: Sequence[MetricPoint], axis: TimeAxis) -> str:
+    """The curves of losses and of games a second, as far as the workload reports them."""
+    label, curves = f"{axis.unit}{_SINCE}", []
+    for name, style, field in (("training", "loss", "loss"), ("held out", "other", "held_out_loss")):
+        losses = [(axis.at(point.time), loss) for point in points if (loss := getattr(point, field)) is not None]
+        curves += [Curve(name=name, style=style, points=tuple(losses))] if len(losses) > 1 else []
+    pace = [
+        (axis.at(point.time), (point.games - before.games) / (point.time - before.time))
+        for before, point in pairwise(points)
+        if point.time > before.time
+    ]
+    parts = ["<h3>Loss</h3>", chart(curves, (label, "loss"), zero=False)] if curves else []
+    if len(pace) > 1:
+        curve = Curve(name="games/s", style="pace", points=tuple(pace))
+        parts += ["<h3>Self-play</h3>", chart([curve], (label, "games per second"))]
+    return "\n".join(parts)
+
+
+def _throughput(figures: LineMetrics | None) -> str:
+    """The figures of the last minutes and of the last training; what is unknown is left out."""
+    if figures is None:
+        return ""
+    busy = ", ".join(f"{name} {share:.0%}" for name, share in figures.busy.items() if share >= 0.005)
+    texts: list[tuple[str, object, str]] = [("self-play", figures.games_per_second, "{:.1f} games/s")]
+    texts.append(("window", figures.window or None, "{} games"))
+    if (point := figures.training) is not None:
+        held_out = "" if point.held_out_loss is None else f", {point.held_out_loss:.3f} held out"
+        texts += [
+            ("samples of the last training", point.positions or None, "{} positions"),
+            ("each position used", point.reuse, "{:.1f} times"),
+            ("training", point.steps_per_second, "{:.1f} steps/s"),
+            ("loss of the last training", point.loss, "{:.3f}" + held_out),
+        ]
+    texts.append(("busy share of the cores", busy or None, "{}"))
+    rows = [(name, escape(text.format(value))) for name, value, text in texts if value is not None]
+    return f"<h3>Throughput at the end of the run</h3>\n{_table(('', ''), rows)}" if rows else ""
+
+
+# -- the run -----------------------------------------------------------------------------------------------------------
 
 
 def _foot(result: Report) -> str:
@@ -98,96 +178,23 @@ def _foot(result: Report) -> str:
     pairs |= {"gate": about["gate"], "machine": "{machine}, {cores} cores".format(**about)}
     pairs |= {"versions": _pairs(about["versions"]), "store": about["store"]}
     pairs |= {name: timestamp(about[name]) for name in ("begun", "ended")}
-    return "<h2>This run</h2>\n" + _table(("", ""), ((name, escape(text)) for name, text in pairs.items()))
+    pairs["all runs"] = f"{duration(result.seconds)} in {plural(max(len(result.runs), 1), 'run')}"
+    page = "<h2>This run</h2>\n" + _table(("", ""), ((name, escape(text)) for name, text in pairs.items()))
+    return page + _settings(result)
+
+
+def _settings(result: Report) -> str:
+    """The settings of this run: those that somebody or something has set, then all of them."""
+    if not result.runs or not result.runs[-1].settings:
+        return ""
+    rows = [
+        (escape(key), escape(printable(str(setting.value), _SETTING_CHARACTERS_MAX)), escape(setting.origin))
+        for key, setting in sorted(result.runs[-1].settings.items())
+    ]
+    head, own = ("setting", "value", "from"), [row for row in rows if row[2] != "default"]
+    every = f"<details><summary>all {len(rows)} settings</summary>\n{_table(head, rows)}</details>"
+    return f"\n<h2>Settings that differ from the defaults</h2>\n{_table(head, own)}\n{every}"
 
 
 def _pairs(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items()) or "—"
-
-
-# -- strength over time, as an SVG drawing -----------------------------------------------------------------------------
-
-
-class _ChartPoint(Value):
-    """The strength of a line after a decision: *minute* since its first, Elo over generation 0 with bounds."""
-
-    minute: float
-    elo: interval.Interval
-    promoted: bool
-    label: str
-
-
-def _chart_points(decisions: Sequence[Decision], players: int) -> list[_ChartPoint]:
-    """One for each decision, oldest first; a rejection leaves strength where it was."""
-    points = []
-    for number, decision in enumerate(decisions, start=1):
-        total = interval.summed(gains(decisions[:number], players), CONFIDENCE)
-        outcome = "restored" if decision.kind == "rollback" else "promoted" if decision.promoted else "rejected"
-        minute = (decision.time - decisions[0].time) / 60
-        label = f"minute {minute:.1f}: generation {decision.generation} {outcome}, {total.value:+.0f} Elo"
-        points.append(_ChartPoint(minute=minute, elo=total, promoted=decision.promoted, label=label))
-    return points
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers from *low* to *high*, about as many as fit."""
-    rough = max(high - low, 1e-9) / _TICKS
-    size = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * factor for factor in _STEPS if size * factor >= rough)
-    return [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-class _Scale:
-    """From minutes and Elo to coordinates in the drawing."""
-
-    def __init__(self, points: Sequence[_ChartPoint]) -> None:
-        self.last = max([1.0, *(point.minute for point in points)])
-        self.low = min([0.0, *(point.elo.lower for point in points)])
-        self.high = max([100.0, *(point.elo.upper for point in points)])
-
-    def x(self, minute: float) -> float:
-        return _LEFT + minute / self.last * (_WIDTH - _LEFT - _RIGHT)
-
-    def y(self, elo: float) -> float:
-        return _TOP + (self.high - elo) / (self.high - self.low) * (_HEIGHT - _TOP - _BOTTOM)
-
-
-def _strength_chart(decisions: Sequence[Decision], players: int) -> str:
-    """The drawing: steps up at promotions with their bounds, a cross for each rejection."""
-    points = _chart_points(decisions, players)
-    scale = _Scale(points)
-    parts = [*_grid(scale), *(_curve(points, scale) if points else ()), *(_mark(point, scale) for point in points)]
-    svg = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Elo over generation 0 by minute">'
-    return "\n".join([svg, *parts, "</svg>"])
-
-
-def _grid(scale: _Scale) -> list[str]:
-    levels = [(elo, scale.y(elo)) for elo in _ticks(scale.low, scale.high)]
-    minutes = [(minute, scale.x(minute)) for minute in _ticks(0.0, scale.last)]
-    return [
-        *(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>' for _, y in levels),
-        *(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{elo:+.0f}</text>' for elo, y in levels),
-        *(f'<text x="{x:.1f}" y="{_HEIGHT - 16}" text-anchor="middle">{minute:g}</text>' for minute, x in minutes),
-        f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 2}" text-anchor="end">minutes since generation 0</text>',
-    ]
-
-
-def _curve(points: Sequence[_ChartPoint], scale: _Scale) -> list[str]:
-    """The band of the bounds and the steps; both go on to the right edge."""
-    ends = [*(point.minute for point in points[1:]), scale.last]
-    spans = [(scale.x(point.minute), scale.x(end), point.elo) for point, end in zip(points, ends, strict=True)]
-
-    def walk(bound: str) -> list[str]:
-        corners = [(x, scale.y(getattr(elo, bound))) for left, right, elo in spans for x in (left, right)]
-        return [f"{x:.1f},{y:.1f}" for x, y in corners]
-
-    band, steps = " ".join(walk("upper") + walk("lower")[::-1]), " ".join(walk("value"))
-    return [f'<polygon class="band" points="{band}"/>', f'<polyline class="step" points="{steps}"/>']
-
-
-def _mark(point: _ChartPoint, scale: _Scale) -> str:
-    x, y = scale.x(point.minute), scale.y(point.elo.value)
-    if point.promoted:
-        return f'<circle class="up" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{point.label}</title></circle>'
-    arms = f"M{x - 4:.1f},{y - 4:.1f}L{x + 4:.1f},{y + 4:.1f}M{x - 4:.1f},{y + 4:.1f}L{x + 4:.1f},{y - 4:.1f}"
-    return f'<path class="no" d="{arms}"><title>{point.label}</title></path>'

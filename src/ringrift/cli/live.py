@@ -1,57 +1,47 @@
 """Live view: the progress of a run, as a table that redraws itself on a terminal, else as lines."""
 
 import asyncio
+import math
+import re
 import shutil
-from collections import deque
+import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.resources import files
 from typing import TextIO
 
+import msgspec
+
 from ringrift.cli.brakes import brake_lines, describe_change
-from ringrift.cli.formats import CONFIDENCE, duration, short, table
-from ringrift.evaluation import interval
-from ringrift.events import alert, catalog, cluster, custom, daemon, data, evaluation, health, model, node, tuning, work
+from ringrift.cli.formats import describe_error, duration, short
+from ringrift.cli.screen import LineView, Scene, bar, describe_line, draw, paint
+from ringrift.cli.why_answer import STAGE_JOBS
+from ringrift.environment import read_terminal
+from ringrift.events import alert, catalog, custom, daemon, data, evaluation, model, tuning, work
 from ringrift.events.base import Envelope, Event, Unknown
 from ringrift.harness import Cluster
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import printable
 from ringrift.kernel.settings import Policy
-from ringrift.pipeline.line import DECISIONS, LINES, Decision, Line, Stage, gains
+from ringrift.pipeline.line import LINES, Line, Stage
+from ringrift.pipeline.line_settings import LINE_SETTINGS
+from ringrift.pipeline.metrics import LineMetrics, line_metrics
 from ringrift.pipeline.proof import Claim
+from ringrift.pipeline.ratings import elo_of
 from ringrift.store.follow import follow
 from ringrift.store.ports import Reads
 from ringrift.work.run_states import load_run_states
 
 _REDRAW_SECONDS = 0.25
 _REPORT_SECONDS = 15.0  # between two reports of progress, where there is no table
-_DECISIONS_AT_ONCE = 100
-_WINDOW_SECONDS, _COUNTS_MAX = 60.0, 1000  # of the throughput: batches end every few seconds, and less would show that
-_BAR = 8
+_FIGURES_SECONDS = 1.0  # between two looks at figures that change slowly
+_STYLE = re.compile("\x1b\\[[0-9;]*m")
+_EVENT_STYLES: dict[type, str] = {model.Promoted: "green", model.RolledBack: "red", alert.Raised: "red"}
+_EVENT_STYLES |= {model.Rejected: "yellow", data.Lost: "red", work.Buried: "red", daemon.Failed: "red"}
 _CHARACTERS_MAX = 160
 _STAGES = {"train": "training", "export": "export"}  # kinds of jobs whose start is shown
-_SENTENCES: dict[type, str] = {  # of events for which their fields suffice
-    alert.Cleared: "alert cleared: {0.kind} {0.subject} {0.detail}",
-    alert.Raised: "ALERT {0.level}: {0.kind} {0.subject}: {0.detail}",
-    cluster.RoleTaken: "node {0.node} leads {0.role} in term {0.term}",
-    daemon.Stalled: "node {0.node}: the event loop was blocked for {0.seconds:.1f} s at {0.place}",
-    daemon.Failed: "daemon {0.daemon} on {0.node} failed and stays stopped: {0.error}",
-    data.Lost: "{0.variant}: LOST {0.blob:.10}: {0.reason}",
-    data.Removed: "node {0.node} deleted {0.count} blobs that nothing needs ({0.bytes} bytes)",
-    evaluation.VelocityChanged: "{0.variant}: the trend is {0.trend} (before: {0.before}): "
-    "{0.elo_per_hour:+.0f} Elo an hour over the last {0.champions} champions",
-    health.RecoveryStarted: "recovery of {0.subject}: {0.step} by {0.by}: {0.reason}",
-    model.Imported: "{0.variant}: {0.model:.10} imported from {0.source:.10}",
-    model.Rejected: "{0.variant}: candidate {0.model:.10} rejected: {0.reason}",
-    model.RolledBack: "{0.variant}: ROLLED BACK from {0.model:.10} to generation {0.generation}, "
-    "{0.to:.10}: {0.reason}",
-    work.TaskChanged: "task {0.task} ({0.kind}) on {0.node}: {0.state} after {0.seconds:.0f} s {0.reason}",
-    node.Joined: "node {0.node} joined as {0.profile}",
-    node.Left: "node {0.node} left",
-    node.Suspected: "node {0.node} has sent no heartbeat for {0.seconds:.0f} s",
-    node.Quarantined: "node {0.node} is quarantined: {0.reason}",
-    node.Released: "node {0.node} is released from quarantine",
-    work.Buried: "{0.variant}: gave up {0.kind} after {0.attempts} attempts: {0.error}",
-    work.PressureChanged: "pressure of the queue {0.queue} is {0.level} (before: {0.before}): {0.depth} wait",
-}
+_SENTENCES = tomllib.loads(files("ringrift.cli").joinpath("sentences.toml").read_text("utf-8"))  # by event
 
 
 def describe_event(event: Event | Unknown) -> str | None:
@@ -64,7 +54,8 @@ def describe_event(event: Event | Unknown) -> str | None:
             return f"{event.variant}: generation {event.generation} promoted: {short(event.model)} scored {score}"
         case evaluation.Reviewed():
             passed = "passed" if event.passed else "FAILED"
-            return f"{event.variant}: review of {short(event.model)} {passed} at {event.elo:+.0f} Elo: {event.reason}"
+            gain = f"{event.elo:+.0f} over its opponent"
+            return f"{event.variant}: review of {short(event.model)} {passed}, {gain}: {event.reason}"
         case tuning.TrialFinished():
             return printable(f"{event.variant}: fitness {event.fitness:.3f} of {event.vector}", _CHARACTERS_MAX)
         case custom.Published():
@@ -85,37 +76,13 @@ def describe_event(event: Event | Unknown) -> str | None:
         case daemon.CommandDone():
             result = f"failed: {event.error}" if event.error else "done"
             return f"daemon {event.daemon} on {event.node}: command {event.action} {result}"
-    return _SENTENCES[type(event)].format(event).rstrip() if type(event) in _SENTENCES else None
-
-
-class _Throughput:
-    """Games a second of every variant, over the last minute."""
-
-    def __init__(self) -> None:
-        self._counts: deque[tuple[float, Mapping[str, int]]] = deque(maxlen=_COUNTS_MAX)
-
-    def add(self, tick: float, games: Mapping[str, int]) -> None:
-        self._counts.append((tick, games))
-        while len(self._counts) > 2 and self._counts[1][0] <= tick - _WINDOW_SECONDS:
-            self._counts.popleft()
-
-    def of(self, variant: str) -> float:
-        if len(self._counts) < 2:
-            return 0.0
-        (began, first), (ended, last) = self._counts[0], self._counts[-1]
-        return (last.get(variant, 0) - first.get(variant, 0)) / max(ended - began, 1e-9)
-
-    def total(self) -> float:
-        return sum(self.of(variant) for variant in self._counts[-1][1]) if self._counts else 0.0
-
-
-def _bar(share: float) -> str:
-    full = round(min(max(share, 0.0), 1.0) * _BAR)
-    return "█" * full + "·" * (_BAR - full)
-
-
-_STAGE_JOBS = {Stage.STARTING: "train", Stage.EXPORTING: "export", Stage.TRAINING: "train", Stage.VERIFYING: "verify"}
-"""Stages that wait for one job, with its kind."""
+    if isinstance(event, Unknown):
+        return None
+    if sentence := _SENTENCES.get(event.name()):
+        return str(sentence.format(event)).rstrip()
+    if event.FOR_PEOPLE and type(event) not in catalog.FOR_PEOPLE:  # of another package
+        return printable(f"{event.name()}: {msgspec.structs.asdict(event)}", _CHARACTERS_MAX)
+    return None
 
 
 def _stage_share(line: Line, policy: Policy, progress: Mapping[tuple[str, str], float]) -> float:
@@ -128,48 +95,37 @@ def _stage_share(line: Line, policy: Policy, progress: Mapping[tuple[str, str], 
             return len(test.blocks) / test.gate.blocks_max if test else 0.0
         case Stage.RESTING:
             return 1.0
-    return progress.get((line.variant, _STAGE_JOBS.get(line.stage, "")), 0.0)
+    return progress.get((line.variant, STAGE_JOBS.get(line.stage, "")), 0.0)
 
 
-def _strength_text(decisions: Sequence[Decision], players: int) -> str:
-    """The strength of the champion over generation 0: the sum of its promotions with rough bounds."""
-    steps = gains(decisions, players)
-    if not steps:
-        return "—"
-    total = interval.summed(steps, CONFIDENCE)
-    return f"about {total.value:+.0f} ±{total.upper - total.value:.0f}"
-
-
-def _row(line: Line, strength: str, share: float, selfplay: float, pace: float) -> tuple[object, ...]:
-    model = (line.generation, short(line.champion), strength)
-    return (line.variant, line.stage, _bar(share), *model, f"{pace:.1f}", _bar(selfplay), line.counts.games)
-
-
-def _sentence(line: Line, strength: str, share: float) -> str:
-    model = f"generation {line.generation} ({short(line.champion)}), {strength} Elo over generation 0"
-    return f"{line.variant} {line.stage} {share:.0%}, {model}, {line.counts.games} games"
-
-
-_LineState = tuple[Line, str, float]
-_HEAD = ("variant", "stage", "", "gen", "champion", "Elo gained*", "games/s", "self-play", "games")
-_NOTE = "* over generation 0, the sum over promotions: rough"
+_Figures = tuple[LineMetrics, tuple[float, ...], Policy | None]
 
 
 class Live:
-    """Writes the live view to one stream."""
+    """Writes the live view to one stream: a table that redraws itself if *table*, else lines."""
 
     def __init__(self, out: TextIO, policy: Policy, clock: Clock, *, table: bool) -> None:
-        self._out, self._policy, self._clock, self._table = out, policy, clock, table
-        self._drawn, self._throughput = 0, _Throughput()
+        self._out, self._policy, self._clock = out, policy, clock
+        self._colour, can_redraw = read_terminal(out)
+        self._table = table and can_redraw
+        self._drawn = list[str]()  # the lines of the table as they stand on the screen, without colour
         self.proven = 0.0  # the share of the proof that has been played
-        self._waits, self._decisions = set[str](), dict[str, dict[str, Decision]]()
+        self._waits, self._failures = set[str](), Counter[str]()
+        self._figures: tuple[float, dict[str, _Figures]] = (-math.inf, {})
         self._end: float | None = None
         self._claims: Sequence[Claim] | None = None
+        self._broken = asyncio.Event()  # set when the reader of our output has ended
 
-    def line(self, text: str) -> None:
+    def line(self, text: str, style: str = "") -> None:
         """Print a line that stays, above the table if there is one."""
-        self._out.write(self._erase() + text + "\n")
-        self._out.flush()
+        self._write(self._erase() + paint([(text, style)], len(text), colour=self._colour) + "\n")
+
+    def step(self, text: str) -> None:
+        """Show what is being done until the next line or step: on a terminal the next one overwrites it."""
+        if self._table:
+            self._draw([f"{text} …"])
+        else:
+            self.line(f"{text} …")
 
     def prove(self, claims: Sequence[Claim]) -> None:
         """From now on the proof of *claims* is played."""
@@ -177,22 +133,40 @@ class Live:
         self.line("time is up: no new jobs; the proof is played")
 
     async def follow(self, cluster: Cluster, after: int, seconds: float | None = None) -> None:
-        """Show what happens after position *after* until cancelled; the loop ends in *seconds*."""
+        """Show what happens after position *after* until cancelled; the loop ends in *seconds*.
+
+        Raises BrokenPipeError if the reader of the output has ended.
+        """
         self._end = None if seconds is None else self._clock.tick() + seconds
-        for brake in (await self._read(cluster))[0]:
-            self.line(brake)
+        for brake in (await self._read(cluster)).brakes:
+            self.line(brake, "red")
+        events = (work.Started, work.Failed, daemon.Started, daemon.Stopped)
         for member in cluster.nodes:
-            member.router.subscribe((work.Started, daemon.Started, daemon.Stopped), self._print_event, name="live")
+            member.router.subscribe(events, self._print_event, name="live")
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._redraw_forever(cluster))
                 both.create_task(self._print_events(cluster, after))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
         finally:
-            self._out.write(self._erase())
+            self._write(self._erase())
 
     async def _print_event(self, event: Event | Unknown, _: Envelope) -> None:
-        if not isinstance(event, work.Enqueued) and (text := describe_event(event)) is not None:  # its start is printed
-            self.line(text)
+        if isinstance(event, work.Failed):
+            self._count_failure(event)
+        elif not isinstance(event, work.Enqueued) and (text := describe_event(event)) is not None:  # its start is shown
+            self.line(text, _EVENT_STYLES.get(type(event), ""))
+
+    def _count_failure(self, event: work.Failed) -> None:
+        """Print the first failure of each kind of job at once; the others are counted."""
+        if event.cause in work.GIVEN_BACK:
+            return
+        self._failures[event.kind] += 1
+        if self._failures[event.kind] == 1:
+            error = describe_error(event.error, event.traceback)
+            self.line(f"FAILED: {event.kind} {event.variant} on {event.node}: {error}", "red")
+            self.line(f"  see:  ringrift jobs show {event.job}", "red")
 
     async def _print_events(self, cluster: Cluster, after: int) -> None:
         async for envelope in follow(cluster.store, after):
@@ -200,67 +174,80 @@ class Live:
 
     async def _redraw_forever(self, cluster: Cluster) -> None:
         while True:
-            await asyncio.sleep(_REDRAW_SECONDS if self._table else _REPORT_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_REDRAW_SECONDS if self._table else _REPORT_SECONDS):
+                    await self._broken.wait()
+                raise BrokenPipeError
             self._print_waits(cluster)
-            brakes, lines = await self._read(cluster)
+            scene = await self._read(cluster)
             if self._table:
-                self._draw(brakes, lines)
-                continue
-            pace = f"{self._phase()}, {self._throughput.total():.1f} games/s"
-            self.line("\n  ".join([*brakes, pace, *(_sentence(*line) for line in lines)]))
+                size = shutil.get_terminal_size()
+                # A line as wide as the screen would wrap on some terminals, and be two to erase.
+                self._draw(draw(scene, size.columns - 1, size.lines - 1, colour=self._colour))
+            else:
+                self.line("\n  ".join([*scene.brakes, scene.phase, *map(describe_line, scene.lines)]))
 
     def _print_waits(self, cluster: Cluster) -> None:
         """Print why daemons wait, each reason once for as long as it lasts: a full disk stores no event."""
         reports = [report for node in cluster.nodes for report in node.supervisor.statuses()]
         waits = {report.health.reason for report in reports if report.state == "waiting"}
         for reason in sorted(waits - self._waits):
-            self.line(f"daemons wait: {reason}")
+            self.line(f"daemons wait: {reason}", "red")
         self._waits = waits
 
-    async def _read(self, cluster: Cluster) -> tuple[list[str], list[_LineState]]:
-        """The brakes, and every line with its strength and the share of its stage that is done."""
+    async def _read(self, cluster: Cluster) -> Scene:
+        """The scene now: progress is read each time, figures that change slowly once a second."""
+        tick, now = self._clock.tick(), self._clock.now()
         async with cluster.store.read() as view:
-            brakes = brake_lines((await load_run_states(view)).in_force(now := self._clock.now()), now)
+            brakes = brake_lines((await load_run_states(view)).in_force(now), now)
             lines = [line for line in await LINES.all(view) if line.variant in self._policy.variants]
-            strengths = [
-                _strength_text(await self._decisions_about(view, line.variant), line.players) for line in lines
-            ]
+            read_at, figures = self._figures
+            if tick - read_at >= _FIGURES_SECONDS or any(line.variant not in figures for line in lines):
+                figures = {line.variant: await _read_figures(view, line.variant, now) for line in lines}
+                self._figures = (tick, figures)
         jobs = [job for node in cluster.nodes for job in node.activity.snapshot().jobs]
         progress = {(job.variant, job.kind): job.done for job in jobs}
-        self._throughput.add(self._clock.tick(), {line.variant: line.counts.games for line in lines})
-        shares = [_stage_share(line, self._policy, progress) for line in lines]
-        return brakes, list(zip(lines, strengths, shares, strict=True))
-
-    async def _decisions_about(self, view: Reads, variant: str) -> Sequence[Decision]:
-        """Every decision about *variant*; only those since the last redraw are read."""
-        decisions = self._decisions.setdefault(variant, {})
-        while True:
-            # Their ids are the variant and that of an event, and so in the order of time.
-            page = await DECISIONS.scan(view, next(reversed(decisions), f"{variant}:"), _DECISIONS_AT_ONCE)
-            own = {id: decision for id, decision in page.items() if decision.variant == variant}
-            decisions.update(own)
-            if len(own) < _DECISIONS_AT_ONCE:
-                return list(decisions.values())
+        views = []
+        for line in lines:
+            metrics, curve, policy = figures[line.variant]
+            share = _stage_share(line, policy or self._policy, progress)
+            views.append(LineView(line=line, metrics=metrics, share=share, curve=curve))
+        return Scene(phase=self._phase(), lines=tuple(views), brakes=tuple(brakes), failures=dict(self._failures))
 
     def _phase(self) -> str:
         """The loop or the proof, and how long it still lasts."""
         if self._claims is not None:
-            return f"proof {_bar(self.proven)} {self.proven:.0%} of {len(self._claims)} claims"
+            return f"proof {bar(self.proven)} {self.proven:.0%} of {len(self._claims)} claims"
         if self._end is not None:
             return f"{duration(self._end - self._clock.tick())} left"
         goal = self._policy.iterations_max
         return "until Ctrl-C" if goal is None else f"until each variant has {goal} promotions"
 
-    def _draw(self, brakes: Sequence[str], lines: Sequence[_LineState]) -> None:
-        goal, pace = self._policy.games_per_export, self._throughput
-        rows = [_row(*state, state[0].fresh / goal, pace.of(state[0].variant)) for state in lines]
-        foot = f"{self._phase()}   {pace.total():.1f} games/s   {_NOTE}"
-        text = "\n".join([*brakes, table(_HEAD, rows), foot])
-        width = max(shutil.get_terminal_size().columns - 1, 1)  # a line that wraps would be two to erase
-        text = "\n".join(line[:width] for line in text.split("\n"))
-        self.line(text)
-        self._drawn = text.count("\n") + 1
+    def _draw(self, lines: Sequence[str]) -> None:
+        """Replace what was drawn last by *lines*."""
+        self._write(self._erase() + "".join(f"{line}\n" for line in lines))
+        self._drawn = [_STYLE.sub("", line) for line in lines]
 
     def _erase(self) -> str:
-        drawn, self._drawn = self._drawn, 0
-        return f"\x1b[{drawn}A\x1b[J" if drawn else ""
+        """The codes that erase what was drawn last, on a screen that may have become narrower since: its lines wrap."""
+        width = max(shutil.get_terminal_size().columns, 1) if self._drawn else 1
+        rows = sum(max(math.ceil(len(line) / width), 1) for line in self._drawn)
+        self._drawn = []
+        up = f"\x1b[{rows}A" if rows else ""
+        return f"\r{up}\x1b[J" if self._table else ""  # from the first column: the terminal may have echoed ^C
+
+    def _write(self, text: str) -> None:
+        if self._broken.is_set():
+            return
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except BrokenPipeError:
+            self._broken.set()
+
+
+async def _read_figures(view: Reads, variant: str, now: float) -> _Figures:
+    """The metrics of a line, the Elo of its champions, and its own policy."""
+    champions = [row.elo.value for row in await elo_of(view, variant) if row.generation is not None]
+    settings = await LINE_SETTINGS.get(view, variant)
+    return await line_metrics(view, variant, now), tuple(champions), settings.policy if settings else None

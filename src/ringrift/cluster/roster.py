@@ -19,6 +19,8 @@ class NodeRecord(Value):
     beat: int  # milliseconds on the monotonic clock of its machine
     wall: float = 0.0  # seconds that its wall clock is ahead of its monotonic one: a step shows
     pid: int = 0  # its process
+    machine: str = ""  # nodes of one machine share its cores
+    cores: int = 0  # that it may use
     ephemeral: bool = False
     gone: bool = False  # whether it has left in good order
     activity: Activity = Activity()

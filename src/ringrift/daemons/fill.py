@@ -7,6 +7,7 @@ from ringrift.jobs import Play
 from ringrift.kernel.settings import Policy
 from ringrift.kernel.value import changed
 from ringrift.pipeline.line import LINES, may_play, top_up
+from ringrift.pipeline.line_settings import policy_of
 from ringrift.pipeline.records import save_line, save_verdicts
 from ringrift.pipeline.requests import require_auto
 from ringrift.store.ports import Tx
@@ -27,8 +28,9 @@ async def fill(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, enve
     pressure = hardest((await PRESSURES.get_many(tx, PLAY_QUEUES)).values())
     room = require_room("fill", pressure, HARD, now)
     for line in lines:
+        own = await policy_of(tx, line.variant, policy)
         state = run_states.verdict("fill", variant=line.variant, stage=Play.stage, now=now)
-        use = require_auto(may_play(line, policy, now), policy)
+        use = require_auto(may_play(line, own, now), own)
         slowed = room if pressure.level != NONE else use
         verdict = next((gate for gate in (state, room, use) if not gate.allowed), slowed)
         await save_verdicts(tx, line.variant, (verdict,))
@@ -36,9 +38,9 @@ async def fill(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, enve
             counts = await tx.count_jobs(line.variant)
             live = counts.get((Play.kind(), "ready"), 0) + counts.get((Play.kind(), "claimed"), 0)
             durations = await load_durations(tx, Play.kind(), line.variant)
-            jobs_open = scaled(policy.play_jobs_open, pressure)
-            games = batch_size(durations, policy.games_per_batch, policy.batch_seconds)
-            line, jobs = top_up(line, live, changed(policy, games_per_batch=games, play_jobs_open=jobs_open))
+            jobs_open = scaled(own.play_jobs_open, pressure)
+            games = batch_size(durations, own.games_per_batch, own.batch_seconds)
+            line, jobs = top_up(line, live, changed(own, games_per_batch=games, play_jobs_open=jobs_open))
             await save_line(tx, line)
             # Each begins a trace of its own: its result leads to the next, and one trace would never end.
             await enqueue(tx, jobs, envelopes, now)

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from ringrift.blobs.folder import Folder, FolderBlobs
 from ringrift.blobs.ports import Blobs
 from ringrift.bus.router import Router
 from ringrift.cluster import alerts
+from ringrift.cluster.roster import NodeRecord
 from ringrift.events import alert, model
 from ringrift.events.base import Envelope, Event
 from ringrift.kernel.failpoint import failpoint
@@ -49,13 +50,25 @@ async def link_champions(
             await _report_foreign(store, router, blobs, node_id)
             alive()
             with suppress(TimeoutError):
-                await asyncio.wait_for(moved.wait(), _LOOK_SECONDS)
+                async with asyncio.timeout(_LOOK_SECONDS):  # asyncio.wait_for could swallow a cancellation
+                    await moved.wait()
     finally:
         await router.unsubscribe(subscription)
 
 
-async def _update_links(store: Store, blobs: Blobs, node_id: str) -> list[str]:
-    """Point every stale link at its champion, if its file is here; return the variants whose links were moved."""
+async def link_now(store: Store, nodes: Sequence[NodeRecord]) -> None:
+    """Do the same for each of *nodes* whose files are on this machine, once: none of them may run."""
+    for node in nodes:
+        blobs = FolderBlobs(node.address, node.id)
+        if await to_its_end(None, blobs.folder.find_away) is None:
+            await _update_links(store, blobs, node.id, beside=f"{node.id}.{os.getpid()}")
+
+
+async def _update_links(store: Store, blobs: Blobs, node_id: str, *, beside: str = "") -> list[str]:
+    """Point every stale link at its champion, if its file is here; return the variants whose links were moved.
+
+    Links are made under names that end in *beside*, or the node's: two processes must not use the same.
+    """
     if not isinstance(blobs, FolderBlobs):
         return []  # without files there is nothing to link to
     async with store.read() as view:
@@ -64,7 +77,7 @@ async def _update_links(store: Store, blobs: Blobs, node_id: str) -> list[str]:
     return [
         variant
         for variant, champion in champions.items()
-        if await to_its_end(None, _point_at, folder, models, variant, champion, node_id)
+        if await to_its_end(None, _point_at, folder, models, variant, champion, beside or node_id)
     ]
 
 
@@ -77,7 +90,7 @@ def _names(variant: str) -> tuple[str, str]:
     return f"canonical_{variant}", f"canonical_{variant}.pth"
 
 
-def _point_at(folder: Folder, models: Path, variant: str, blob: str, node_id: str) -> bool:
+def _point_at(folder: Folder, models: Path, variant: str, blob: str, beside: str) -> bool:
     """Point the links of *variant* at *blob*, if it is whole; whether any was moved."""
     names = [name for name in _names(variant) if not _is_foreign(models / name)]
     stale = [name for name in names if not _points_at(models / name, blob)]
@@ -86,7 +99,7 @@ def _point_at(folder: Folder, models: Path, variant: str, blob: str, node_id: st
     make_folder(models)
     target = os.path.relpath(folder.path(blob), models)
     for name in stale:
-        _replace(models / name, target, models / f".{name}.{node_id}")
+        _replace(models / name, target, models / f".{name}.{beside}")
     return True
 
 

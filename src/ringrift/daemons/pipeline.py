@@ -6,10 +6,11 @@ from ringrift.events import data, evaluation, model, node, selfplay, training, w
 from ringrift.events.base import Envelope, Event, LineEvent
 from ringrift.events.pipeline import Opened, Requested
 from ringrift.kernel.failpoint import failpoint
-from ringrift.kernel.settings import Policy
+from ringrift.kernel.settings import Policy, WorkSettings
 from ringrift.kernel.value import changed
 from ringrift.pipeline.decide import decide
 from ringrift.pipeline.line import DECISIONS, LINES, Line
+from ringrift.pipeline.line_settings import LINE_SETTINGS, LineSettings, policy_of
 from ringrift.pipeline.machine import new_line
 from ringrift.pipeline.ratings import count_blocks, forget_node, ratings_of, record_blocks
 from ringrift.pipeline.records import account_of, carry_out, evidence_of
@@ -23,9 +24,22 @@ from ringrift.work.limits import QUARANTINES
 from ringrift.work.pressure import EXPORT_QUEUES, MATCH_QUEUES, PRESSURES
 from ringrift.work.run_states import CLUSTER, load_run_states
 
+_DEFAULTS = WorkSettings()
 
-async def pipeline(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, envelopes: EnvelopeFactory) -> None:
+
+async def pipeline(
+    event: Event,
+    envelope: Envelope,
+    tx: Tx,
+    *,
+    policy: Policy,
+    envelopes: EnvelopeFactory,
+    work_settings: WorkSettings = _DEFAULTS,
+) -> None:
     """Decide about the line that *event* belongs to, or all.  Events of a line that was never opened change nothing."""
+    if isinstance(event, Opened) and await LINE_SETTINGS.get(tx, event.variant) is None:
+        row = LineSettings(workload=event.workload, params=dict(work_settings.params), policy=policy)
+        await LINE_SETTINGS.put_at(tx, {event.variant: row})
     scores: list[BlockScore] = []
     if isinstance(event, evaluation.BlocksPlayed):
         scores = await count_blocks(tx, *await record_blocks(tx, event, envelope.time))
@@ -34,7 +48,8 @@ async def pipeline(event: Event, envelope: Envelope, tx: Tx, *, policy: Policy, 
     lines = await _lines(tx, event)
     steps = []
     for line in lines:
-        context = await _context(tx, line, event, envelope.time, policy)
+        own = await policy_of(tx, line.variant, policy)
+        context = await _context(tx, line, event, envelope.time, own)
         # The blocks of a candidate's test say nothing about the champion but what its gate decides.
         if scores and (line.candidate is None or line.candidate.model != getattr(event, "candidate", None)):
             context = changed(context, drop=await record_rates(tx, line.variant, line.champion, scores))
@@ -68,6 +83,11 @@ async def _context(tx: Tx, line: Line, event: Event, at: float, policy: Policy) 
     match event:
         case evaluation.BlocksPlayed() | selfplay.BatchFinished():
             return changed(context, quarantined=frozenset(await QUARANTINES.get_many(tx, [event.node])))
+        case data.Exported() if event.refused:
+            origins = await tx.origins([event.samples, *event.refused])
+            makers = {(row.workload, row.version) for row in origins if row.blob == event.samples}
+            readable = {row.blob for row in origins if (row.workload, row.version) in makers}
+            return changed(context, unreadable=frozenset(row.blob for row in origins) - readable)
         case evaluation.Rated():
             return changed(context, ratings=await ratings_of(tx, line.variant))
         case node.Quarantined():

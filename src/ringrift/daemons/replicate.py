@@ -8,7 +8,8 @@ from ringrift.kernel.clock import Clock
 from ringrift.kernel.settings import Policy, Replicas
 from ringrift.kernel.stall_detector import StallDetector
 from ringrift.pipeline import absence
-from ringrift.pipeline.line import LINES, needed_blobs
+from ringrift.pipeline.line import needed_blobs
+from ringrift.pipeline.line_settings import lines_in_force
 from ringrift.pipeline.models import MODELS, State
 from ringrift.pipeline.records import save_verdicts
 from ringrift.store.ports import Store
@@ -27,7 +28,7 @@ async def replicate(
 ) -> None:  # fmt: skip
     """Look once.  A blob that no node has any more is left out: the job that needs it will fail and name it."""
     async with store.read() as view:
-        lines, lost = await LINES.all(view), await MODELS.all(view, "state", State.LOST)
+        lines, lost = await lines_in_force(view, clock.now()), await MODELS.all(view, "state", State.LOST)
         needed = {blob: (line.variant, kind) for line in lines for blob, kind in needed_blobs(line).items()}
         pending = [batch.blob for line in lines for batch in line.pending]
         holders = {blob: await ledger.holders(view, blob) for blob in dict.fromkeys([*needed, *pending])}

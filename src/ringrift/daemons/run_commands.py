@@ -14,6 +14,7 @@ from ringrift.kernel.errors import SupervisionError, UnknownName, printable
 from ringrift.store.ports import Store
 from ringrift.supervision.spec import Daemon
 from ringrift.supervision.supervisor import Supervisor
+from ringrift.threads import beside
 
 _LOOK_SECONDS = 5.0  #: Between looks without a wake-up: a command may have been issued while the node was away.
 _LIFE_SECONDS = 5.0  #: Between two signs of life while a command runs, which takes as long as the daemon does.
@@ -42,21 +43,19 @@ async def run_commands(
                     await daemon_commands.complete(tx, envelopes, command, error)
             alive()
             with suppress(TimeoutError):
-                await asyncio.wait_for(issued.wait(), _LOOK_SECONDS)
+                async with asyncio.timeout(_LOOK_SECONDS):  # asyncio.wait_for could swallow a cancellation
+                    await issued.wait()
     finally:
         await router.unsubscribe(subscription)
 
 
 async def _run_alive(supervisor: Supervisor, command: DaemonCommand, alive: Callable[[], None]) -> str:
     """Run *command* and show life meanwhile: each step of it has a limit of its own."""
-    task = asyncio.get_running_loop().create_task(_run_command(supervisor, command))
-    try:
+    async with beside(_run_command(supervisor, command)) as task:
         while not task.done():
             alive()
             await asyncio.wait((task,), timeout=_LIFE_SECONDS)
         return task.result()
-    finally:
-        task.cancel()
 
 
 async def _run_command(supervisor: Supervisor, command: DaemonCommand) -> str:

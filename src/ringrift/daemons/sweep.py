@@ -17,6 +17,7 @@ from ringrift.store.ports import Store, Tx
 from ringrift.store.records import Records
 from ringrift.supervision.spec import Daemon
 from ringrift.sync import ledger
+from ringrift.work.checkpoints import CHECKPOINTS
 from ringrift.work.limits import VERDICTS
 
 _COMPACTED_AT_ONCE = 2_000
@@ -32,8 +33,11 @@ log = logging.getLogger(__name__)
 async def sweep(
     *, store: Store, blobs: Blobs, envelopes: EnvelopeFactory, clock: Clock, store_settings: StoreSettings,
     sweep_settings: SweepSettings,
-) -> None:  # fmt: skip
-    """Sweep once, in small transactions so that no other waits long.  Files are gone through a part at a time."""
+) -> bool:  # fmt: skip
+    """Sweep once, in small transactions so that no other waits long.  Files are gone through a part at a time.
+
+    Whether it came to the last file; if not, the next sweep goes on there.
+    """
     await _drop_details(store, store_settings.detail_events_max)
     await _repeat(store, _COMPACTED_AT_ONCE, lambda tx, limit: tx.compact(store_settings.log_events_max, limit))
     await _repeat(store, _ARCHIVED_AT_ONCE, lambda tx, limit: tx.archive_jobs(store_settings.jobs_max, limit))
@@ -47,7 +51,8 @@ async def sweep(
         removed = await files.remove(page, clock.now())
         await files.scrub([stored.blob for stored in page if stored.blob not in removed], place, clock.now())
         if not place:
-            break
+            return True
+    return False
 
 
 class _Files:
@@ -63,8 +68,9 @@ class _Files:
         A crash in between leaves files that the ledger does not list; they are still unneeded at the next sweep.
         """
         before = now - min(self._settings.retention_seconds, self._settings.grace_seconds)
-        old = [stored for stored in page if stored.time < before]
         async with self._store.read() as view:
+            checkpoints = await CHECKPOINTS.get_many(view, [stored.blob for stored in page])
+            old = [stored for stored in page if stored.time < before or stored.blob in checkpoints]
             rulings = await retention.rule(view, old, self._settings, now) if old else []
         unneeded = {ruling.blob for ruling in rulings if ruling.goes}
         self._stays.update(ruling.reason for ruling in rulings if not ruling.goes)
@@ -75,11 +81,12 @@ class _Files:
             pairs = [stored for stored in old if stored.blob in unneeded]
             rulings = [row for row in await retention.rule(tx, pairs, self._settings, now) if row.goes]
             await ledger.remove(tx, {row.blob: row.reason for row in rulings}, self._node, now)
+            await CHECKPOINTS.delete(tx, [row.blob for row in rulings if row.blob in checkpoints])
             size, names = sum(row.size for row in rulings), tuple(row.blob for row in rulings)
             event = Removed(node=self._node, blobs=names, count=len(names), bytes=size)
             await tx.append([self._envelopes.make(event, source="sweep")] if names else [])
         failpoint("sweep.before_delete")
-        stored_again = await self._blobs.delete(names, before)
+        stored_again = await self._blobs.delete(names, max(before, now - retention.CHECKPOINT_SECONDS))
         if stored_again:
             async with self._store.begin() as tx:
                 await tx.put([ledger.holding(blob, self._node) for blob in stored_again])

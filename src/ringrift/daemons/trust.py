@@ -10,6 +10,7 @@ from ringrift.events.base import Envelope, Event
 from ringrift.jobs import GAME_KINDS, JobFilter, Match, Purpose
 from ringrift.kernel.value import changed
 from ringrift.pipeline import trust as rules
+from ringrift.pipeline.line_settings import LINE_SETTINGS
 from ringrift.store.ports import Tx
 from ringrift.store.records import Records
 from ringrift.supervision.spec import Daemon
@@ -45,8 +46,9 @@ async def _load(
 ) -> rules.TrustState:
     """The state that *event* is judged by: only as much as it makes the judge look at."""
     canaries = await rules.CANARIES.get(tx, variant)
-    fresh = canary.fresh(variant, __version__)
-    if canaries is None or canaries.seed != fresh.seed:
+    line = await LINE_SETTINGS.get(tx, variant)
+    fresh = canary.fresh(variant, __version__, line.baselines if line else None)
+    if canaries is None or canaries.seed != fresh.seed or (fresh.refused and not canaries.refused):
         canaries = fresh
     quarantined = frozenset(await QUARANTINES.scan(tx))
     record = await rules.TRUSTS.get(tx, of) or rules.Trust(node=of)

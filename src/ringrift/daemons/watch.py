@@ -11,9 +11,10 @@ from ringrift.events.base import Event
 from ringrift.events.node import Suspected
 from ringrift.events.pipeline import Overdue
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.settings import BusSettings, Policy, StageLimits
+from ringrift.kernel.settings import BusSettings, Policy
 from ringrift.kernel.stall_detector import Observation, StallDetector
 from ringrift.pipeline.line import LINES, STAYS, overdue, stay
+from ringrift.pipeline.line_settings import policy_of
 from ringrift.store.ports import Store, Tx
 from ringrift.supervision.spec import Daemon
 from ringrift.work.run_states import CLUSTER, load_run_states
@@ -46,7 +47,7 @@ async def watch(
         lapsed = [event for event in lapsed if positions.get(event.reader) == event.position]
         if lapsed:
             await tx.lapse_readers([(event.reader, event.position) for event in lapsed])
-        events: list[Event] = [*changes, *suspected, *lapsed, *await _overdue(tx, now, policy.stages)]
+        events: list[Event] = [*changes, *suspected, *lapsed, *await _overdue(tx, now, policy)]
         await tx.append([envelopes.make(event, source="watch") for event in events])
 
 
@@ -58,12 +59,13 @@ async def _suspect(tx: Tx, silent: list[Observation], lost: Collection[str]) -> 
     return events
 
 
-async def _overdue(tx: Tx, now: float, limits: StageLimits) -> list[Overdue]:
+async def _overdue(tx: Tx, now: float, policy: Policy) -> list[Overdue]:
     reported, events, run_states = await STAYS.scan(tx), [], (await load_run_states(tx)).in_force(now)
     # A line that a person has stopped may take all the time; a braked stage may be any line's next.
     braked = {state.scope for state in run_states}
     has_stopped_stage = any(scope == CLUSTER or scope.startswith("stage:") for scope in braked)
     for line in await LINES.all(tx):
+        limits = (await policy_of(tx, line.variant, policy)).stages
         late = None if has_stopped_stage or f"variant:{line.variant}" in braked else overdue(line, now, limits)
         if late is not None and reported.get(line.variant) != stay(line):
             await STAYS.put_at(tx, {line.variant: stay(line)})

@@ -1,15 +1,15 @@
 """Canary: blocks with a known outcome, which show exactly whether a node reports what it has played.
 
-A canary is a match between two players that never train and compute with whole numbers only, so each of its numbered
-blocks has one outcome on every sound machine.  The truth about a number is the report of more than half of the nodes
-that have played it, and of two or three at least: one wrong node, be it the leader, convicts no other.  Where only two
-nodes play there is no majority, and the report of the trusted node is the truth.  A report that comes before the truth
-is known waits for it.
+A canary is a match between the two weakest players that never train, which compute with whole numbers only, so each of
+its numbered blocks has one outcome on every sound machine.  A variant that declares no such player has no canaries.
+The truth about a number is the report of more than half of the nodes that have played it, and of two or three at least:
+one wrong node, be it the leader, convicts no other.  Where only two nodes play there is no majority, and the report of
+the trusted node is the truth.  A report that comes before the truth is known waits for it.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ringrift.events.evaluation import Block
 from ringrift.jobs import URGENT, Match, Purpose
@@ -33,7 +33,8 @@ class Canaries(Value):
 
     variant: str
     seed: int
-    refused: bool = False  #: Whether the workload has no such players: then none is asked for any more.
+    refused: bool = False  #: Whether the variant has no such players: then no canary is asked for.
+    players: tuple[str, str] = (CANDIDATE, OPPONENT)
     reports: dict[int, dict[str, _Scores]] = {}  #: By number: what each node has reported first.
 
 
@@ -46,9 +47,17 @@ class _Mismatch(Value):
     truth: _Scores
 
 
-def fresh(variant: str, version: str) -> Canaries:
-    """Canaries without reports.  Another *version* of the program may draw openings otherwise, so it has its own."""
-    return Canaries(variant=variant, seed=seed_of("canary", version, variant))
+def fresh(variant: str, version: str, baselines: Sequence[str] | None = None) -> Canaries:
+    """Canaries without reports between the first two of *baselines*; None: it is not known which the variant declares.
+
+    Another *version* of the program may draw openings otherwise, so it has its own.
+    """
+    blank = Canaries(variant=variant, seed=seed_of("canary", version, variant, *(baselines or ())[:2]))
+    if baselines is None:
+        return blank
+    if not baselines:
+        return changed(blank, refused=True)
+    return changed(blank, players=(baselines[:2][-1], baselines[0]))
 
 
 def blocks_owed(games: int, canary_games: int, players: int) -> int:
@@ -59,7 +68,8 @@ def blocks_owed(games: int, canary_games: int, players: int) -> int:
 def job(canaries: Canaries, node: str, first: int, count: int) -> Match:
     """The canaries from number *first* on, for *node* alone; it ends where the numbers begin again."""
     count = min(count, _BLOCKS_PER_JOB, NUMBERS - first)
-    match = Match(variant=canaries.variant, candidate=CANDIDATE, baseline=OPPONENT, first=first, count=count)
+    candidate, opponent = canaries.players
+    match = Match(variant=canaries.variant, candidate=candidate, baseline=opponent, first=first, count=count)
     return changed(match, seed=canaries.seed, priority=URGENT, node=node, purpose=Purpose.CANARY)
 
 

@@ -6,7 +6,7 @@ a hundred equal results are much, but not certainty.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import NormalDist
 
 from ringrift.evaluation.gate import elo
@@ -67,21 +67,17 @@ def in_elo(score: Interval, players: int) -> Interval:
     return Interval(value=elo(score.value, players), lower=elo(score.lower, players), upper=elo(score.upper, players))
 
 
-def summed(gains: Iterable[tuple[float, int, int]], confidence: float) -> Interval:
-    """The Elo that promotions add up to, each given as (score, blocks, players of the score's scale) of its match.
+def of_match(score: float, blocks: int, players: int, confidence: float) -> Interval:
+    """The gain over the opponent by the *score* of one match alone, where only the number of its blocks is known.
 
-    Rough, and rather too high: each test stopped when its result looked good, and Elo of one step need not add to the
-    next.  It says how far a line has come while it runs; what was gained is what the proof says.
+    Rough, and rather too high if the match stopped when it looked good: see docs/why/ratings.md, *One Elo*.
     """
-    total = variance = 0.0
-    for score, blocks, players in gains:
-        total += elo(score, players)
-        # Laplace's rule keeps a score of 0 or 1 from looking certain.
-        inner = (score * blocks + 1.0) / (blocks + 2.0)
-        slope = 400.0 / (math.log(10.0) * inner * (1.0 - inner))
-        variance += slope**2 * _coin(inner, players) / blocks
-    reach = _NORMAL.inv_cdf((1.0 + confidence) / 2.0) * math.sqrt(variance)
-    return Interval(value=total, lower=total - reach, upper=total + reach)
+    gain = elo(score, players)
+    # Laplace's rule keeps a score of 0 or 1 from looking certain.
+    inner = (score * blocks + 1.0) / (blocks + 2.0)
+    slope = 400.0 / (math.log(10.0) * inner * (1.0 - inner))
+    reach = _NORMAL.inv_cdf((1.0 + confidence) / 2.0) * slope * math.sqrt(_coin(inner, players) / blocks)
+    return Interval(value=gain, lower=gain - reach, upper=gain + reach)
 
 
 _Point = tuple[float, Interval]

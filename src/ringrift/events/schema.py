@@ -1,49 +1,40 @@
 """The catalog for other tools: JSON Schema, AsyncAPI, and an example of each event."""
 
 import hashlib
-import re
+from importlib.resources import files
 from typing import Any
 
 import msgspec
 
 from ringrift.events.base import Envelope, Event
-from ringrift.events.catalog import BY_NAME, EVENTS
+from ringrift.events.catalog import EVENTS, all_events
 
 # Values that make an example read like the real thing, by field of one event or of all events; every other text is the
 # name of its field.
-_TEXTS = """
-variant: hex8_2p           workload: reversi         node: node-1               nodes: node-1
-profile: full              stage: training           before: exporting          pipeline.requested.stage: export
-role: pipeline             daemon: replicate         reader: pipeline           pipeline.requested.reason: enough games
-job: 01J8Z0Q4T6            jobs: 01J8Z0Q4T6          key: train:hex8_2p:7       reason: the score is too low
-kind: train                state: parked             event: CUSTOM_EVENT        error: RuntimeError: out of memory
-trend: rising              status: degraded          level: warning             rule: the score is high enough
-subject: node-1            detail: 3 GiB are free    data.synced.kind: games    health.changed.before: healthy
-alert.raised.kind: disk    alert.cleared.kind: disk  reasons: the disk is nearly full
-work.pressure_changed.level: soft                    evaluation.velocity_changed.before: steady
-"""
-_EXAMPLES = dict(entry.split(": ", 1) for entry in re.split(r"\s{2,}|\n", _TEXTS.strip()))
+_TEXTS = files("ringrift.events").joinpath("examples.txt").read_text("utf-8").splitlines()
+_EXAMPLES = dict(entry.split(": ", 1) for entry in _TEXTS)
 _BLOBS = ("batch", "batches", "blob", "candidate", "champion", "model", "parent", "previous", "refused", "samples")
 _NUMBERS = {msgspec.inspect.BoolType: True, msgspec.inspect.IntType: 7, msgspec.inspect.FloatType: 0.5}
 
 
 def json_schema() -> dict[str, Any]:
     """One schema for the body of any event; ``$defs`` has each under its name on the wire."""
-    events = [{"$ref": f"#/$defs/{event.name()}"} for event in EVENTS]
+    events = [{"$ref": f"#/$defs/{event.name()}"} for event in all_events()]
     dialect = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": dialect, "title": "RingRift events", "oneOf": events, "$defs": _schemas("#/$defs/")}
 
 
 def asyncapi() -> dict[str, Any]:
     """An AsyncAPI document: one channel and one message for each event, with the envelope as headers."""
-    messages, version = "#/components/messages/", str(max(event.VERSION for event in EVENTS))
+    messages, version = "#/components/messages/", str(max(event.VERSION for event in all_events()))
     about = "Events of RingRift.  New fields have defaults; types and names never change."
+    names = {event.name(): event for event in all_events()}
     channels = {
         name: {"address": name, "description": _about(event), "messages": {name: {"$ref": messages + name}}}
-        for name, event in BY_NAME.items()
+        for name, event in names.items()
     }
     schemas = _schemas("#/components/schemas/") | {"Envelope": _headers()}
-    components = {"messages": {event.name(): _message(event) for event in EVENTS}, "schemas": schemas}
+    components = {"messages": {name: _message(event) for name, event in names.items()}, "schemas": schemas}
     info = {"title": "RingRift events", "version": version, "description": about}
     head = {"asyncapi": "3.0.0", "info": info, "defaultContentType": "application/json"}
     return {**head, "channels": channels, "components": components}
@@ -59,17 +50,18 @@ def example(event: type[Event]) -> dict[str, Any]:
 def _schemas(prefix: str) -> dict[str, Any]:
     """The schema of each event under its wire name, and of each value inside an event under its class name."""
     schemas: dict[str, Any] = {}
-    for event in EVENTS:
+    for event in all_events():
         _, parts = msgspec.json.schema_components([event], ref_template=prefix + "{name}")
         own = parts.pop(event.__name__)
-        schemas |= parts
+        schemas = parts | schemas  # ours come first: a part of another package does not replace one of ours
         schemas[event.name()] = own | {"title": event.name()}
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schemas))  # defaults are tuples, JSON has none
     return plain
 
 
 def _message(event: type[Event]) -> dict[str, Any]:
-    name, schemas, examples = event.name(), "#/components/schemas/", [{"name": "example", "payload": example(event)}]
+    name, schemas = event.name(), "#/components/schemas/"
+    examples = [{"name": "example", "payload": example(event)}] if event in EVENTS else []
     head = {"name": name, "title": event.__name__, "summary": _about(event), "tags": [{"name": event.SCOPE}]}
     parts = {"headers": {"$ref": f"{schemas}Envelope"}, "payload": {"$ref": f"{schemas}{name}"}}
     return {**head, **parts, "examples": examples}

@@ -4,6 +4,8 @@ from typing import Any
 
 from ringrift.events.base import Event, JobEvent, LineEvent
 
+GIVEN_BACK = ("stopped", "lost")  #: Causes of an end that says nothing about the job.
+
 
 class Enqueued(LineEvent, tag="work.enqueued", for_people=True, keep="detail"):
     """Jobs of one kind were enqueued."""
@@ -49,11 +51,14 @@ class Failed(JobEvent, tag="work.failed"):
 
     error: str
     again: bool = True
+    attempt: int = 0
+    seconds: float = 0.0
+    traceback: str = ""  #: Its end, with file and line of every frame, where the workload raised; else empty.
     cause: str = "error"
     """*error*, *spawn* (no worker could be started), *child_died*, *timeout* (past the deadline), *silent* (no
     progress), *no_room*, *away* (an input's disk is not there), *folder_away* (its own is not), *busy* (the store was),
-    *stopped* (given back) or *lost* (another node holds it now).  After *spawn*, *no_room* and the last five no try is
-    used up."""
+    *stopped* (given back) or *lost* (another node holds it now, or it was cancelled).  After *spawn*, *no_room* and the
+    last five no try is used up."""
 
 
 class Buried(LineEvent, tag="work.buried", evidence=True):
@@ -68,6 +73,8 @@ class Buried(LineEvent, tag="work.buried", evidence=True):
     purpose: str = ""  #: What it was for: see :func:`ringrift.jobs.purpose_of`.
     candidate: str = ""  #: The first player of a match.
     target: str = ""  #: The only node that was to do it, if it was for one.
+    traceback: str = ""  #: Of the last attempt: see :class:`Failed`.
+    cause: str = "error"  #: Of the last attempt; *refused*: by the workload; *cancelled*: by a person.
 
 
 class Rescued(Event, tag="work.rescued", for_people=True):

@@ -22,7 +22,7 @@ class Backoff(Branch):
     first_seconds: Annotated[float, Range(0, 86_400)]
     seconds_max: Annotated[float, Range(0, 7 * 86_400)]
     tries: Annotated[int, Range(1, 1_000_000)]
-    jitter: Annotated[float, Range(0, 10)] = 0.0  #: Share of a delay added at most, lest all waiters return at once.
+    jitter: Annotated[float, Range(0, 10)] = 0.0
 
     def delay(self, attempts: int, rng: Random | None = None) -> float | None:
         """Seconds to wait after *attempts* failed tries, with *rng* and jitter; None when there are no more."""

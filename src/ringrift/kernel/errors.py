@@ -26,7 +26,7 @@ Two signals that a reaction may raise on purpose stand beside the tree: ``Retry`
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 
-_NAMES_LISTED = 24
+_NAMES_LISTED, _CLOSE_LISTED = 24, 3
 
 
 class RingriftError(Exception):
@@ -110,11 +110,11 @@ class LeaseLost(RingriftError):
 
 
 class NotLeader(RingriftError):
-    """Another process holds the role."""
+    """Another process holds the role; *text* says so in other words."""
 
-    def __init__(self, role: str, holder: str) -> None:
+    def __init__(self, role: str, holder: str, text: str = "") -> None:
         self.role, self.holder = role, holder
-        super().__init__(f"role {role!r} is held by {holder}: wait until that process ends, or stop it")
+        super().__init__(text or f"role {role!r} is held by {holder}: wait until that process ends, or stop it")
 
 
 class TransferError(RingriftError):
@@ -197,10 +197,15 @@ class WorkError(RingriftError):
 
 
 class JobFailed(WorkError):
-    """The workload reported an error; with *retry* another attempt can help."""
+    """The workload reported an error; with *retry* another attempt can help.
 
-    def __init__(self, reason: str, *, retry: bool = True, blob: str | None = None) -> None:
-        self.reason, self.retry, self.blob = reason, retry, blob
+    *traceback* shows where it raised; *version* is that of a workload that refused its input.
+    """
+
+    def __init__(
+        self, reason: str, *, retry: bool = True, blob: str | None = None, traceback: str = "", version: str = ""
+    ) -> None:
+        self.reason, self.retry, self.blob, self.traceback, self.version = reason, retry, blob, traceback, version
         super().__init__(reason)
 
 
@@ -311,10 +316,11 @@ class UnknownName(RingriftError):
 
     def __init__(self, kind: str, name: str, names: Iterable[str] = ()) -> None:
         self.kind, self.name, self.names = kind, name, tuple(sorted(names))
-        listed = list(self.names)
-        if len(listed) > _NAMES_LISTED:
-            listed = [*(get_close_matches(name, listed, _NAMES_LISTED) or listed[:_NAMES_LISTED]), "…"]
-        hint = f"; known: {', '.join(listed)}" if listed else ""
+        close = get_close_matches(name, self.names, _CLOSE_LISTED) if len(self.names) > _CLOSE_LISTED else []
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        if self.names and (len(self.names) <= _NAMES_LISTED or not close):
+            dots = ", …" if len(self.names) > _NAMES_LISTED else ""
+            hint = f"; known: {', '.join(self.names[:_NAMES_LISTED])}{dots}{hint}"
         super().__init__(f"unknown {kind} {name!r:.80}{hint}")
 
 
@@ -323,7 +329,7 @@ class NoChampion(RingriftError):
 
     def __init__(self, variant: str, why: str) -> None:
         self.variant = variant
-        remedy = "name another opponent, e.g. --model random or --model uct:200"
+        remedy = "name another opponent with --model, e.g. a baseline"
         super().__init__(f'{why}: train one with "ringrift run --variants {variant}", or {remedy}')
 
 
@@ -347,8 +353,10 @@ class SettingsError(RingriftError):
 
 def printable(text: str, characters_max: int) -> str:
     """*text* fit to be stored and shown: not longer than that, with unprintable characters escaped."""
-    characters = (c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text[:characters_max])
-    return "".join(characters)[:characters_max]
+    text = text[:characters_max]
+    if text.isprintable():  # as most are
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)[:characters_max]
 
 
 def require_range(key: str, value: float, low: float, high: float) -> None:

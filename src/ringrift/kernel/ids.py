@@ -60,6 +60,11 @@ def check_blob(value: str) -> str:
     return _check(_BLOB, "blob", value, "it must be 64 hexadecimal digits")
 
 
+def is_blob(value: str) -> bool:
+    """Whether *value* can be the name of a blob."""
+    return _BLOB.fullmatch(value) is not None
+
+
 def _check(pattern: re.Pattern[str], what: str, value: str, rule: str) -> str:
     if not pattern.fullmatch(value):
         raise InvalidId(what, value, rule)

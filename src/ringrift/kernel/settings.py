@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
-
 from ringrift.kernel.backoff import Backoff
-from ringrift.kernel.errors import InvalidId, SettingsError, UnknownName, require_range
+from ringrift.kernel.errors import InvalidId, SettingsError, require_range
 from ringrift.kernel.ids import check_id
+from ringrift.kernel.overlay import leaves, overlay
 from ringrift.kernel.ranges import Branch, Range
 from ringrift.kernel.value import Value
 
@@ -21,13 +20,13 @@ ALWAYS_ENABLED = "rescue"  #: The daemon that expires leases.
 PROFILES = ("coordinator", "training_node", "ephemeral", "selfplay", "minimal", "full")
 
 
-class NodeSettings(Value, forbid_unknown_fields=True):
+class NodeSettings(Branch):
     """The identity of this process."""
 
     id: str = "local"
     profile: str = "full"
     ephemeral: bool = False
-    disabled_daemons: tuple[str, ...] = ()  #: Daemons that do not start here; lease expiry (``rescue``) cannot be one.
+    disabled_daemons: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -47,16 +46,15 @@ class StoreSettings(Branch):
     branch = "store"
     path: str = "data/coordination/coordinator.db"
     tx_seconds_max: Annotated[float, Range(0.05, 60)] = 1.0
-    busy_seconds_max: Annotated[float, Range(0.05, 600)] = 10.0  #: How long a transaction waits for other processes.
+    busy_seconds_max: Annotated[float, Range(0.05, 600)] = 10.0
     view_seconds_max: Annotated[float, Range(0.05, 3600)] = 30.0
-    """How long a read may last; the file beside the database grows as long as one does."""
-    waiting_max: Annotated[int, Range(1, 1_000_000)] = 10_000  #: Transactions that may wait; then Backpressure.
-    log_events_max: Annotated[int, Range(100, 1e9)] = 200_000  #: Events stored beyond those that durable readers need.
-    detail_events_max: Annotated[int, Range(100, 1e9)] = 20_000  #: Events after which those of detail are dropped.
-    jobs_max: Annotated[int, Range(1, 1e9)] = 10_000  #: Jobs after which those that have ended are archived.
+    waiting_max: Annotated[int, Range(1, 1_000_000)] = 10_000
+    log_events_max: Annotated[int, Range(100, 1e9)] = 200_000
+    detail_events_max: Annotated[int, Range(100, 1e9)] = 20_000
+    jobs_max: Annotated[int, Range(1, 1e9)] = 10_000
 
 
-class BlobSettings(Value, forbid_unknown_fields=True):
+class BlobSettings(Branch):
     """Where files are stored."""
 
     folder: str = "data/blobs"
@@ -71,17 +69,14 @@ class BusSettings(Branch):
 
     branch = "bus"
     batch: Annotated[int, Range(1, 10_000)] = 256
-    """Events a reader takes in one transaction: enough to share the commit, few enough to stay under tx_seconds_max."""
     poll_seconds: Annotated[float, Range(0.01, 60)] = 1.0
     redeliver_seconds: Annotated[float, Range(0.05, 3600)] = 10.0
     redelivery: Backoff = Backoff(first_seconds=60.0, seconds_max=3600.0, tries=5)
     lapse_seconds: Annotated[float, Range(60, 3650 * 86_400)] = 7 * 86_400.0
-    """How long a reader with unread events may stand still, in stalls, until the log is compacted without it."""
     lapse_watch_seconds: Annotated[float, Range(1, 30 * 86_400)] = 3600.0
-    """How long a watcher must see the reader stand still, by its own clock, for one stall; a restart begins it anew."""
-    handler_seconds_max: Annotated[float, Range(0.05, 86_400)] = 600.0  #: How long a handler may take for one event.
-    queue_max: Annotated[int, Range(1, 1e7)] = 10_000  #: Events that wait for a live subscriber; then it reads the log.
-    threads_max: Annotated[int, Range(1, 1024)] = 8  #: Synchronous handlers that may run at once.
+    handler_seconds_max: Annotated[float, Range(0.05, 86_400)] = 600.0
+    queue_max: Annotated[int, Range(1, 1e7)] = 10_000
+    threads_max: Annotated[int, Range(1, 1024)] = 8
 
 
 class ClusterSettings(Branch):
@@ -90,13 +85,12 @@ class ClusterSettings(Branch):
     branch = "cluster"
     beat_seconds: Annotated[float, Range(0.05, 600)] = 5.0
     elect_seconds: Annotated[float, Range(0.05, 200)] = 3.0
-    role_seconds: Annotated[float, Range(0.15, 600)] = 15.0  #: Until an unrenewed role ends; at least 3 elect_seconds.
-    watch_seconds: Annotated[float, Range(0.05, 3600)] = 5.0  #: Between looks for stalled lines, nodes and readers.
-    heal: str = "act"  #: About failing daemons, nodes, jobs: act takes the steps, advise only says which, off nothing.
+    role_seconds: Annotated[float, Range(0.15, 600)] = 15.0
+    watch_seconds: Annotated[float, Range(0.05, 3600)] = 5.0
+    heal: str = "act"
     heal_seconds: Annotated[float, Range(0.05, 3600)] = 10.0
-    heal_rest_seconds: Annotated[float, Range(0.05, 86_400)] = 300.0  #: How long a step has to help, or health to last.
+    heal_rest_seconds: Annotated[float, Range(0.05, 86_400)] = 300.0
     heal_pause_seconds: Annotated[float, Range(0.05, 86_400)] = 60.0
-    """How long the score must stay below 0.4 before the loop is paused; from 0.6 on for twice that it resumes."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,8 +110,8 @@ class BreakerSettings(Branch):
     branch = "work.breakers"
     node_failures_max: Annotated[int, Range(1, 64)] = 8
     stage_failures_max: Annotated[int, Range(1, 64)] = 10
-    workload_failures_max: Annotated[int, Range(1, 64)] = 10  #: Workers that died or did not start.
-    reset_seconds: Annotated[float, Range(0.05, 30 * 86_400)] = 60.0  #: Then one job decides.
+    workload_failures_max: Annotated[int, Range(1, 64)] = 10
+    reset_seconds: Annotated[float, Range(0.05, 30 * 86_400)] = 60.0
 
 
 class WorkSettings(Branch):
@@ -125,15 +119,14 @@ class WorkSettings(Branch):
 
     branch = "work"
     slots: Annotated[int, Range(1, 1024)] = 2
-    lease_seconds: Annotated[float, Range(0.2, 3600)] = 30.0  #: How long a lease lasts at least without a renewal.
+    lease_seconds: Annotated[float, Range(0.2, 3600)] = 30.0
     lease_seconds_max: Annotated[float, Range(0.2, 3600)] = 600.0
-    """And at most, where jobs of the same kind and variant report progress seldom; not below lease_seconds."""
     rescue_seconds: Annotated[float, Range(0.05, 600)] = 2.0
     measure_queues_seconds: Annotated[float, Range(0.05, 600)] = 10.0
-    drain_window_seconds: Annotated[float, Range(1, 86_400)] = 600.0  #: How far back a queue's draining is measured.
-    drain_patience: Annotated[float, Range(1e-4, 1e4)] = 1.0  #: Multiplies the seconds that a queue may take to drain.
+    drain_window_seconds: Annotated[float, Range(1, 86_400)] = 600.0
+    drain_patience: Annotated[float, Range(1e-4, 1e4)] = 1.0
     deadline_seconds: Annotated[float, Range(0.5, 7 * 86_400)] = 3600.0
-    grace_seconds: Annotated[float, Range(0, 3600)] = 60.0  #: From SIGTERM to SIGKILL.
+    grace_seconds: Annotated[float, Range(0, 3600)] = 60.0
     jobs_per_child: Annotated[int, Range(1, 1e9)] = 500
     child_growth_bytes_max: Annotated[int, Range(1, 1e15)] = 512 * 1024 * 1024
     retry: Backoff = Backoff(first_seconds=1.0, seconds_max=60.0, tries=4)
@@ -142,6 +135,12 @@ class WorkSettings(Branch):
     params: dict[str, str | int | float | bool] = {}
     executables: dict[str, list[str]] = {}
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, value in self.params.items():
+            if isinstance(value, int | float) and not -(2**63) <= value < 2**63:  # no store could hold it; also NaN
+                raise SettingsError(f"work.params.{name}", value, "must be a finite number of at most 63 bits")
+
 
 class Gate(Branch):
     """Bounds of the sequential test that promotes: H0 = *elo_0*, H1 = *elo_1*, in Elo of the candidate."""
@@ -149,11 +148,10 @@ class Gate(Branch):
     branch = "policy.gate"
     elo_0: Annotated[float, Range(-1000, 1000)] = 0.0
     elo_1: Annotated[float, Range(-1000, 1000)] = 35.0
-    alpha: Annotated[float, Range(1e-6, 0.5)] = 0.05  #: The chance that H0 passes.
-    beta: Annotated[float, Range(1e-6, 0.5)] = 0.05  #: The chance that H1 does not.
+    alpha: Annotated[float, Range(1e-6, 0.5)] = 0.05
+    beta: Annotated[float, Range(1e-6, 0.5)] = 0.05
     blocks_min: Annotated[int, Range(2, 10_000)] = 16
     blocks_max: Annotated[int, Range(2, 100_000)] = 1000
-    """Undecided there does not pass: 1 in 200 true candidates, as it is four times what two players need on average."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -176,8 +174,8 @@ class Budget(Branch):
     """How many of a run's promotions may be false: the error budget over all its candidate tests."""
 
     branch = "policy.budget"
-    share: Annotated[float, Range(1e-4, 0.5)] = 0.10  #: Expected share of promotions whose candidate is no stronger.
-    start: Annotated[float, Range(0.01, 1)] = 0.5  #: Part of the share that is available before the first promotion.
+    share: Annotated[float, Range(1e-4, 0.5)] = 0.10
+    start: Annotated[float, Range(0.01, 1)] = 0.5
 
 
 _StageSeconds = Annotated[float, Range(1, 365 * 86_400)]
@@ -201,32 +199,28 @@ class Policy(Branch):
 
     branch = "policy"
     variants: tuple[str, ...] = ("square8_2p", "hex8_2p", "hex8_3p")
-    auto: bool = True  #: Whether one stage starts the next; otherwise each waits for an operator.
+    auto: bool = True
     games_per_batch: Annotated[int, Range(1, 1e6)] = 100
     batch_seconds: Annotated[float, Range(0, 86_400)] = 0.0
-    """Seconds that a batch should take: its games follow the measured speed, from a quarter of games_per_batch to four
-    times as many.  0 = always games_per_batch, so that the same seed plays the same batches."""
     games_per_export: Annotated[int, Range(1, 1e9)] = 400
     window_batches_max: Annotated[int, Range(1, 256)] = 64
-    play_jobs_open: Annotated[int, Range(1, 10_000)] = 4  #: Ready or running, by variant: more would play an old model.
-    blocks_per_job: Annotated[int, Range(1, 256)] = 8  # their scores must fit into one event
+    play_jobs_open: Annotated[int, Range(1, 10_000)] = 4
+    blocks_per_job: Annotated[int, Range(1, 256)] = 8
     match_jobs_open: Annotated[int, Range(1, 1000)] = 4
     gate: Gate = Gate()
     budget: Budget = Budget()
-    review: Gate = Gate.anti_disaster()  #: The test of the champion against an earlier champion.
+    review: Gate = Gate.anti_disaster()  # The test of the champion against an earlier champion.
     review_promotions: Annotated[int, Range(0, 8)] = 4  # of so many a line keeps the weights
-    """After every so many promotions the champion is tested against the one before them; 0 = never."""
-    iterations_max: Annotated[int, Range(1, 1e9)] | None = None  #: Promotions after which a line rests; None = never.
+    iterations_max: Annotated[int, Range(1, 1e9)] | None = None
     stages: StageLimits = StageLimits()
     model_away_seconds_max: Annotated[float, Range(1, 365 * 86_400)] = 6 * 3600.0
-    """How long no holder of a model may answer before it is given up; a champion then makes way for the one before."""
-    games_away_seconds_max: Annotated[float, Range(1, 365 * 86_400)] = 3600.0  #: The same for games and samples.
-    plateau_rejections: Annotated[int, Range(2, 10_000)] = 8  #: Candidates rejected in a row that make a plateau.
-    rate_seconds: Annotated[float, Range(0.05, 86_400)] = 5.0  #: Between checks for lines whose ratings are due.
-    ladder_seconds: Annotated[float, Range(0, 365 * 86_400)] = 3600.0  #: Seconds between two ladder rounds; 0 = none.
-    ladder_blocks: Annotated[int, Range(1, 10_000)] = 64  #: Blocks of a round; it only makes ratings more certain.
-    lead: Annotated[int, Range(0, LEAD_MAX)] = 0  #: Priority of Export and Train over other lines'; feedback sets it.
-    seed: int = 0
+    games_away_seconds_max: Annotated[float, Range(1, 365 * 86_400)] = 3600.0
+    plateau_rejections: Annotated[int, Range(2, 10_000)] = 8
+    rate_seconds: Annotated[float, Range(0.05, 86_400)] = 5.0
+    ladder_seconds: Annotated[float, Range(0, 365 * 86_400)] = 3600.0
+    ladder_blocks: Annotated[int, Range(1, 10_000)] = 64
+    lead: Annotated[int, Range(0, LEAD_MAX)] = 0
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -246,7 +240,7 @@ class ImportSettings(Branch):
     """The folder in which a node looks for models from elsewhere."""
 
     branch = "imports"
-    folder: str = ""  #: Model files here are imported once, verified and matched against the champion; "" = none.
+    folder: str = ""
     every_seconds: Annotated[float, Range(0.05, 86_400)] = 10.0
 
 
@@ -255,29 +249,53 @@ class SweepSettings(Branch):
 
     branch = "sweep"
     every_seconds: Annotated[float, Range(1, 7 * 86_400)] = 3600.0
-    retention_seconds: Annotated[float, Range(1, 1e10)] = 14 * 86_400.0  #: How long blobs stay that nothing needs.
-    grace_seconds: Annotated[float, Range(1, 1e10)] = 7 * 86_400.0  #: The same for blobs of unknown origin.
-    newest_min: Annotated[int, Range(0, 100_000)] = 100  #: Newest games, samples and models that stay, however old.
+    retention_seconds: Annotated[float, Range(1, 1e10)] = 14 * 86_400.0
+    grace_seconds: Annotated[float, Range(1, 1e10)] = 7 * 86_400.0
+    newest_min: Annotated[int, Range(0, 100_000)] = 100
     log_bytes_max: Annotated[int, Range(1024, 1e10)] = 8 * 1024 * 1024
     log_files_max: Annotated[int, Range(1, 100)] = 4
+
+
+class LogSettings(Branch):
+    """Where logs and the output of jobs are written, and how much of the latter is kept."""
+
+    branch = "logs"
+    folder: str = "data/logs"
+    job_bytes_max: Annotated[int, Range(1024, 1e10)] = 1024 * 1024
+    jobs_bytes_max: Annotated[int, Range(65_536, 1e13)] = 256 * 1024 * 1024
 
 
 class TraceSettings(Branch):
     """Where spans go: how long deliveries, jobs and user code took, and in which trace."""
 
     branch = "trace"
-    endpoint: str = ""  #: The OpenTelemetry collector they are sent to, e.g. http://127.0.0.1:4318.
-    debug: bool = False  #: Write every span, event and delivery into the log.
-    queue_max: Annotated[int, Range(1, 1e7)] = 20_000  #: Spans that may wait; further ones are dropped and counted.
+    endpoint: str = ""
+    debug: bool = False
+    queue_max: Annotated[int, Range(1, 1e7)] = 20_000
     batch_max: Annotated[int, Range(1, 100_000)] = 512
     flush_seconds: Annotated[float, Range(0.01, 600)] = 1.0
-    send_seconds_max: Annotated[float, Range(0.05, 600)] = 10.0  #: How long one batch may take, with all tries.
-    stop_seconds_max: Annotated[float, Range(0, 600)] = 2.0  #: How long a stopping node waits for its last spans.
+    send_seconds_max: Annotated[float, Range(0.05, 600)] = 10.0
+    stop_seconds_max: Annotated[float, Range(0, 600)] = 2.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
             raise SettingsError("trace.endpoint", self.endpoint, "must begin with http:// or https://")
+
+
+class NotifySettings(Branch):
+    """Where promotions, rollbacks and alerts are sent, from the one node that holds the role ``notify``."""
+
+    branch = "notify"
+    url: str = ""
+    command: tuple[str, ...] = ()
+    seconds_max: Annotated[float, Range(0.1, 600)] = 10.0
+    retry: Backoff = Backoff(first_seconds=10.0, seconds_max=3600.0, tries=8)  # Then it is a dead letter.
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.url and not self.url.startswith(("http://", "https://")):
+            raise SettingsError("notify.url", self.url, "must begin with http:// or https://")
 
 
 class Settings(Value, forbid_unknown_fields=True):
@@ -293,14 +311,16 @@ class Settings(Value, forbid_unknown_fields=True):
     replicas: Replicas = Replicas()
     imports: ImportSettings = ImportSettings()
     sweep: SweepSettings = SweepSettings()
+    logs: LogSettings = LogSettings()
     trace: TraceSettings = TraceSettings()
+    notify: NotifySettings = NotifySettings()
 
     @classmethod
     def local(cls, home: str | Path = "data", *, node: str = "local") -> "Settings":
         """One machine, one process, no servers."""
         store, blobs = Path(home) / "coordination" / "coordinator.db", Path(home) / "blobs"
         values = {"node.id": node, "store.path": str(store), "blobs.folder": str(blobs), "replicas.copies_min": 1}
-        return cls().overlaid(values)
+        return cls().overlaid(values | {"logs.folder": str(Path(home) / "logs")})
 
     @classmethod
     def lan(cls, home: str | Path = "data", *, node: str = "local") -> "Settings":
@@ -315,41 +335,8 @@ class Settings(Value, forbid_unknown_fields=True):
 
     def overlaid(self, tree: Mapping[str, Any]) -> "Settings":
         """These settings with *tree*, ``{"work.slots": 4}``, on top.  Raises UnknownName or SettingsError for a key."""
-        settings: Settings = _overlay(self, _nested(tree), ())
-        return settings
+        return overlay(self, tree, SETTING_TYPES)
 
 
-def _nested(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """*tree* without dots in its keys."""
-    nested: dict[str, Any] = {}
-    for key, value in tree.items():
-        *path, field = key.split(".")
-        branch = nested
-        for name in path:
-            branch = branch.setdefault(name, {})
-        branch[field] = value
-    return nested
-
-
-def _overlay(branch: Any, tree: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """*branch* with *tree* on top, converted and checked field by field so that an error can name its key."""
-    fields = {field.name: field.type for field in msgspec.structs.fields(type(branch))}
-    changed = {}
-    for name, value in tree.items():
-        key = ".".join((*path, name))
-        if name not in fields:
-            raise UnknownName("setting", key, (".".join((*path, field)) for field in fields))
-        current = getattr(branch, name)
-        if isinstance(current, Value) and isinstance(value, Mapping):
-            changed[name] = _overlay(current, value, (*path, name))
-            continue
-        try:
-            changed[name] = msgspec.convert(value, fields[name], strict=not isinstance(value, str))
-        except msgspec.ValidationError as error:
-            raise SettingsError(key, value, str(error)) from error
-    try:
-        return msgspec.structs.replace(branch, **changed)
-    except SettingsError as error:
-        # A branch that stands at several places of the tree names its field only.
-        field = error.key.rsplit(".", 1)[-1]
-        raise SettingsError(".".join((*path, field)), error.value, error.limit) from error
+SETTING_TYPES = {key: field.type for key, _, field in leaves(Settings())}
+"""Every setting by its dotted key, with its type."""

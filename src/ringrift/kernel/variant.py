@@ -5,6 +5,7 @@ import re
 from ringrift.kernel.errors import InvalidId
 from ringrift.kernel.value import Value
 
+_RULE = "write it as board_Np, e.g. hex8_2p: lower-case letters and digits, _ and players"
 _VARIANT = re.compile(r"([a-z][a-z0-9]{0,30})_([1-9])p")
 
 
@@ -20,5 +21,5 @@ def parse(text: str) -> _Variant:
     """The variant that *text* names.  Raises InvalidId."""
     match = _VARIANT.fullmatch(text)
     if not match:
-        raise InvalidId("variant", text, "write it as board_Np, e.g. hex8_2p")
+        raise InvalidId("variant", text, _RULE)
     return _Variant(board=match[1], players=int(match[2]))

@@ -85,6 +85,14 @@ def replay_blocks(
     return tuple(job for first, count in runs for job in match_jobs(blank, first, first + count, size))
 
 
+def missing_blocks(line: Line, model: str, test: Challenge | None, policy: Policy) -> tuple[Match, ...]:
+    """The jobs of those blocks of the test for promotion that were dispatched and have no result."""
+    if test is None:
+        return ()
+    played = {block.number for block in test.blocks}
+    return replay_blocks(line, model, test, [n for n in range(test.dispatched) if n not in played], policy)
+
+
 def _match(line: Line, model: str, test: Challenge, purpose: str) -> Match:
     match = Match(variant=line.variant, candidate=model, champion=test.opponent, first=0, count=1, seed=test.seed)
     return changed(match, priority=_PRIORITY, purpose=purpose)

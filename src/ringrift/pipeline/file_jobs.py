@@ -14,7 +14,7 @@ from ringrift.sync import ledger
 from ringrift.sync.plan import targets
 from ringrift.sync.transfer import Transfer
 from ringrift.work.desk import JobOutcome
-from ringrift.work.limits import PLAYS
+from ringrift.work.limits import PLAYS, LineWork
 from ringrift.workload.api import JobResult
 
 
@@ -23,7 +23,7 @@ class FileJobs:
 
     def __init__(self, node: NodeRecord, transfer: Transfer, roster: Roster, settings: Settings) -> None:
         self._node, self._transfer, self._roster = node, transfer, roster
-        self._replicas, self._work = settings.replicas, settings.work
+        self._replicas = settings.replicas
 
     async def move(self, job: Job, moved: Callable[[], None]) -> JobOutcome:
         """Do a Sync or Distribute job; *moved* is called whenever bytes have moved.  Raises NoRoute."""
@@ -69,11 +69,11 @@ class FileJobs:
         event = model.Distributed(variant=job.variant, model=job.model, nodes=tuple(sorted(reached)))
         return JobOutcome(events=(changed(event, missed=tuple(sorted(missed))),))
 
-    def conclude(self, job: Job, result: JobResult) -> JobOutcome:
-        """The events, records and links of *job*, which a worker ended with *result*."""
+    def conclude(self, job: Job, result: JobResult, line: LineWork) -> JobOutcome:
+        """The events, records and links of *job*, which a worker ended with *result* under the settings of *line*."""
         outputs, node = [output.blob for output in result.outputs], self._node.id
         events = job.to_events(result, node, self._node.ephemeral)
-        origins = lineage.origins(job, result, node, self._work)
+        origins = lineage.origins(job, result, node, line)
         records = tuple(ledger.holding(blob, node) for blob in outputs)
         # A file of our own format is imported as it is: then it is its own model, and no parent of itself.
         links = tuple((b, parent) for b in outputs for parent in job.blobs if parent not in (*result.refused, b))

@@ -1,6 +1,5 @@
 """Line: what the loop remembers of one variant, what must always be true of it, and which self-play it can use."""
 
-from collections.abc import Iterable
 from enum import StrEnum
 
 from ringrift.events.evaluation import Block
@@ -16,6 +15,7 @@ from ringrift.store.records import Records
 
 ManualJob = Sync | Export | Train | Verify | Match | Distribute  #: What may wait for a request, or room in a queue.
 ANCESTORS_MAX = 8  #: Earlier champions that a line can go back to, and whose files are kept for it.
+_SETBACK_SECONDS_MIN, _SETBACK_SECONDS_MAX, _SETBACKS_MAX = 2.0, 600.0, 32
 FRESH_EXPORTS_MAX = 4  #: Exports' worth of games that may wait: more would only be older when they are used.
 
 
@@ -107,6 +107,7 @@ class Line(Value):
     review: Review | None = None
     plays: int = 0  #: Play jobs enqueued so far: each gets a seed of its own.
     tries: int = 0  #: Export, Train and Match rounds so far, likewise.
+    setbacks: int = 0  #: Jobs that were given up since one last went well: the next ones wait the longer for it.
     fresh: int = 0  #: Games kept since the last export.
     pending: tuple[Batch, ...] = ()  #: Finished, but not yet copied.
     window: tuple[Batch, ...] = ()  #: Copied; the newest ones are what is exported.
@@ -159,19 +160,6 @@ _INDEX = ("variant", "model")
 DECISIONS = Records("decision", Decision, id="id", index=_INDEX, order=("time",), limit=100_000, checked=True)
 EVIDENCE = Records[tuple[str, ...]]("evidence", tuple[str, ...], checked=True)
 """By decision: ids of the blocks that it rests on."""
-
-
-def gains(decisions: Iterable[Decision], players: int) -> list[tuple[float, int, int]]:
-    """The gain of each promotion that still stands: score, blocks, and the players of the score's scale."""
-    champions: list[tuple[str, tuple[float, int, int]]] = []
-    for decision in decisions:
-        evidence = decision.evidence
-        if decision.kind == "rollback":
-            while champions and champions[-1][0] != decision.model:
-                champions.pop()
-        elif decision.promoted and evidence is not None:
-            champions.append((decision.model, (evidence.score, evidence.blocks, evidence.scale(players))))
-    return [gain for _, gain in champions]
 
 
 def check(line: Line) -> None:
@@ -254,10 +242,17 @@ def may_play(line: Line, policy: Policy, at: float) -> Verdict:
     return Verdict("fill", waiting < limit, "games that wait for export", waiting, limit, at)
 
 
+def setback_seconds(line: Line) -> float:
+    """How long the next job of *line* waits because others were given up: doubling, from a few seconds on."""
+    doublings = min(line.setbacks, _SETBACKS_MAX) - 1
+    return 0.0 if doublings < 0 else min(_SETBACK_SECONDS_MIN * 2.0**doublings, _SETBACK_SECONDS_MAX)
+
+
 def top_up(line: Line, live: int, policy: Policy) -> tuple[Line, tuple[Play, ...]]:
     """The line and the Play jobs that bring the *live* ones to the policy's number."""
     assert line.champion is not None
     blank = Play(variant=line.variant, model=line.champion, games=policy.games_per_batch, priority=ORDINARY)
+    blank = changed(blank, pause_seconds=setback_seconds(line))
     numbers = range(line.plays + 1, line.plays + 1 + max(policy.play_jobs_open - live, 0))
     jobs = [changed(blank, seed=seed_of(policy.seed, line.variant, "play", number)) for number in numbers]
     return changed(line, plays=line.plays + len(jobs)), tuple(jobs)

@@ -11,10 +11,10 @@ from ringrift.jobs import Job, Play, Train
 from ringrift.kernel import variant as variants
 from ringrift.kernel.errors import UnknownName, require_name
 from ringrift.kernel.ids import check_id
-from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.value import Value, changed
 from ringrift.pipeline.line import LINES, require_line
 from ringrift.store.ports import Origin, Reads, Share
+from ringrift.work.limits import LineWork
 from ringrift.workload.api import JobResult, Scalar
 
 _GAMES, _MODEL = "games", "model"
@@ -75,11 +75,11 @@ class Blast(Value):
     cut: tuple[str, ...] = ()
 
 
-def origins(job: Job, result: JobResult, node: str, work: WorkSettings) -> tuple[Origin, ...]:
+def origins(job: Job, result: JobResult, node: str, line: LineWork) -> tuple[Origin, ...]:
     """How *node* made what *job* ended with; the desk adds for which job and when."""
     model = job.model if isinstance(job, Play) else job.parent if isinstance(job, Train) else None
     origin = Origin(blob="", node=node, kind="", variant=job.variant, key=job.key, seed=job.seed, model=model)
-    origin = changed(origin, job_kind=job.kind(), workload=work.workload, settings=_digest(work.params))
+    origin = changed(origin, job_kind=job.kind(), workload=line.workload, settings=_digest(line.params))
     origin = changed(origin, version=result.version, release=__version__)
     if isinstance(job, Train):
         origin = changed(origin, generation=job.generation, samples=job.samples)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ringrift.evaluation import blocks as results
 from ringrift.evaluation.budget import Account, begin, settle
-from ringrift.evaluation.gate import Outcome, elo
+from ringrift.evaluation.gate import elo
 from ringrift.events import data, evaluation, model, pipeline, selfplay, training, work
 from ringrift.events.base import Event
 from ringrift.jobs import STAGE, URGENT, Purpose, Train
@@ -22,6 +22,7 @@ from ringrift.kernel import variant as variants
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.settings import Policy
 from ringrift.kernel.value import changed
+from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline import challenge, exclusion, moves, review, signals
 from ringrift.pipeline.exclusion import is_excluded
 from ringrift.pipeline.line import IDLE, Candidate, Challenge, Line, Stage, overdue
@@ -52,6 +53,9 @@ def conclude(line: Line, step: Step, policy: Policy, account: Account, *, at: fl
     if _is_testing(line) and not _is_testing(step.line):
         promoted = step.decision is not None and step.decision.promoted
         step = changed(step, account=settle(account, policy.budget, promoted=promoted))
+    if line.setbacks and not step.line.setbacks:
+        over = Verdict(moves.SETBACK, True, "a job went well; failures in a row", 0, 0, at)
+        step = with_more(step, verdicts=(over,))
     if step.line.stage is line.stage:
         return step
     late = overdue(line, at, policy.stages) is not None
@@ -75,7 +79,7 @@ def _follow(line: Line, event: Event, context: Context) -> Step:
         case data.Synced(kind="model") | model.Verified(), Stage.VERIFYING:
             return _check_candidate(line, event, context)
         case data.Exported(), Stage.EXPORTING if event.job == line.awaited_job:
-            return _train(line, event, policy, at)
+            return _train(line, event, context)
         case training.Finished(), Stage.TRAINING | Stage.STARTING if event.job == line.awaited_job:
             if event.model == line.champion:
                 return moves.collect(line, policy, at)  # nothing was learnt: there is no new model to judge
@@ -113,12 +117,13 @@ def _add_games(line: Line, blob: str, policy: Policy, at: float) -> Step:
     counts = changed(line.counts, stored=line.counts.stored + 1, games_kept=line.counts.games_kept + batch.games)
     pending = tuple(other for other in line.pending if other is not batch)
     window = (*line.window, batch)[-policy.window_batches_max :]
-    line = changed(line, pending=pending, counts=counts, fresh=line.fresh + batch.games, window=window)
+    line = changed(line, pending=pending, counts=counts, fresh=line.fresh + batch.games, window=window, setbacks=0)
     return moves.export_if_enough(line, policy, at) if line.stage is Stage.COLLECTING else Step(line=line)
 
 
-def _train(line: Line, event: data.Exported, policy: Policy, at: float) -> Step:
-    line, events = exclusion.drop_batches(line, event.refused, "its games do not replay")
+def _train(line: Line, event: data.Exported, context: Context) -> Step:
+    policy, at, unreadable = context.policy, context.at, context.unreadable
+    line, events = exclusion.leave_out(line, event.refused, unreadable)
     line = move(line, Stage.TRAINING, at, samples=event.samples, tries=line.tries + 1)
     generation, seed = line.generation + 1, seed_of(policy.seed, line.variant, line.tries)
     job = Train(variant=line.variant, generation=generation, samples=event.samples, parent=line.champion)
@@ -142,7 +147,9 @@ def _check_candidate(line: Line, event: Event, context: Context) -> Step:
     if passed < 2:
         return Step(line=line, verdicts=(verdict,))
     if line.champion is None:
-        return with_more(_promote(line, None, context), verdicts=(verdict,))
+        brake = context.brake
+        step = moves.promote(line, None, at) if brake.allowed else Step(line=line, verdicts=(brake,))
+        return with_more(step, verdicts=(verdict,))
     account, test_gate = begin(context.account, policy.gate)
     test = Challenge(opponent=line.champion, gate=test_gate, seed=seed_of(line.variant, candidate.model))
     test, jobs = challenge.next_blocks(line, candidate.model, test, policy)
@@ -159,7 +166,7 @@ def _add_blocks(line: Line, event: evaluation.BlocksPlayed, context: Context) ->
     _, test, purpose = own
     test = challenge.with_blocks(test, results.from_event(event), line.players)
     decide = review.decide_review if purpose == Purpose.REVIEW else _decide_candidate
-    return decide(challenge.with_test(line, test, purpose), context)
+    return decide(changed(challenge.with_test(line, test, purpose), setbacks=0), context)
 
 
 def _decide_candidate(line: Line, context: Context) -> Step:
@@ -173,22 +180,15 @@ def _decide_candidate(line: Line, context: Context) -> Step:
     if outcome.decided is None:
         test, jobs = challenge.next_blocks(line, candidate.model, test, policy)
         return Step(line=challenge.with_test(line, test, Purpose.PROMOTION), jobs=jobs, verdicts=(verdict,))
-    if outcome.decided:
-        step = _promote(line, outcome, context)
-    else:
-        step = moves.reject(line, outcome.rule, outcome, policy, at)
-    if step.decision is None:
-        return with_more(step, verdicts=(verdict,))
+    # A line that rests waits with all its evidence; under any other brake a rejection moves no pointer.
+    if not context.brake.allowed and (outcome.decided or context.rests):
+        return Step(line=line, verdicts=(context.brake, verdict))
+    promoted = outcome.decided
+    step = moves.promote(line, outcome, at) if promoted else moves.reject(line, outcome.rule, outcome, policy, at)
     shared: dict[str, Any] = {"variant": line.variant, "candidate": candidate.model, "champion": test.opponent}
     shared |= {"blocks": outcome.blocks, "score": outcome.score, "elo": elo(outcome.score, outcome.scale(line.players))}
     finished = evaluation.Finished(promoted=outcome.decided, **shared)
     return with_more(step, events=(finished,), verdicts=(verdict,))
-
-
-def _promote(line: Line, outcome: Outcome | None, context: Context) -> Step:
-    """Promote the candidate; while a brake is set the line waits with all its evidence."""
-    brake = context.brake
-    return moves.promote(line, outcome, context.at) if brake.allowed else Step(line=line, verdicts=(brake,))
 
 
 def _decide_again(line: Line, context: Context) -> Step:

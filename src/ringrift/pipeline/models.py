@@ -10,14 +10,19 @@ rollback brings back.
 """
 
 from enum import StrEnum
+from pathlib import Path
 
+from ringrift.blobs.folder import Folder
+from ringrift.cluster.roster import NODES
 from ringrift.jobs import Import
-from ringrift.kernel.errors import IllegalTransition, InputError, UnknownName
+from ringrift.kernel.errors import Corrupt, IllegalTransition, InputError, NodeAway, NoRoute, UnknownName
 from ringrift.kernel.ids import check_id
 from ringrift.kernel.value import Value, changed
 from ringrift.pipeline.line import LINES, needed_models
 from ringrift.store.ports import Origin, Reads
 from ringrift.store.records import Records
+from ringrift.sync import ledger
+from ringrift.threads import to_its_end
 
 MODEL = "model"  #: The kind of a model's blob.
 _STEPS_MAX = 32  #: States of a model's life that are stored; a model is judged again only on an operator's request.
@@ -130,3 +135,15 @@ async def resolve(view: Reads, name: str, variant: str | None = None) -> ModelMa
 def is_imported(origin: Origin) -> bool:
     """Whether a model came from elsewhere."""
     return origin.job_kind == Import.kind()
+
+
+async def model_file(view: Reads, model: str) -> Path:
+    """The verified file of *model* in a folder of this machine, whether or not its node runs.  Raises NoRoute."""
+    nodes = await NODES.get_many(view, sorted(await ledger.holders(view, model)))
+    for node in nodes.values():
+        try:
+            path: Path = await to_its_end(None, Folder(node.address, node.id).open, model)
+        except (NodeAway, NoRoute, Corrupt):
+            continue
+        return path
+    raise NoRoute(model, list(nodes), removal=await ledger.removal(view, model))

@@ -1,27 +1,32 @@
 """Moves: how a line enters a stage, with the job that the stage waits for."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from ringrift.evaluation.gate import Outcome
 from ringrift.events import model
 from ringrift.events.selfplay import BatchFinished
-from ringrift.jobs import STAGE, URGENT, Distribute, Export, JobFilter, Purpose, Sync, Train, Verify
+from ringrift.events.work import Buried
+from ringrift.jobs import STAGE, URGENT, Distribute, Export, Job, JobFilter, Purpose, Sync, Train, Verify
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.settings import Policy
 from ringrift.kernel.value import changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline import challenge
-from ringrift.pipeline.line import ANCESTORS_MAX, Ancestor, Batch, Candidate, Decision, Line, Stage
+from ringrift.pipeline.line import ANCESTORS_MAX, Ancestor, Batch, Candidate, Decision, Line, Stage, setback_seconds
 from ringrift.pipeline.models import Change, State
 from ringrift.pipeline.step import Step, gate, move, with_more
 
+SETBACK = "setback"  #: The gate of a line whose jobs fail.
+
 
 def start(line: Line, policy: Policy, at: float) -> Step:
-    """Begin from nothing: make generation 0."""
+    """Begin from nothing: make generation 0, the later the more often that has failed."""
     empty = {"champion": None, "generation": -1, "candidate": None, "samples": None, "review": None, "ancestors": ()}
     line = move(line, Stage.STARTING, at, tries=line.tries + 1, **empty)
     # The first generation has the same seed however often it must be made again: the same bytes come out.
     job = Train(variant=line.variant, generation=0, seed=seed_of(policy.seed, line.variant), priority=STAGE)
+    job = changed(job, pause_seconds=setback_seconds(line))
     line = changed(line, awaited_job=job.key)
     return Step(line=line, jobs=(job,), verdicts=(gate(Stage.STARTING, "a model of generation 0", 0, 1, at),))
 
@@ -55,12 +60,37 @@ def export(line: Line, policy: Policy, at: float) -> Step:
 
 def verify(line: Line, candidate: Candidate, holder: str, at: float) -> Step:
     """Have *candidate* copied and checked before it counts; the node *holder* has the first copy."""
-    line = move(line, Stage.VERIFYING, at, candidate=candidate)
+    setbacks = line.setbacks if line.champion is None else 0  # another candidate has its own chance
+    line = move(line, Stage.VERIFYING, at, candidate=candidate, setbacks=setbacks)
     copy = Sync(variant=line.variant, blob=candidate.model, kind_of="model", source=holder, priority=URGENT)
     check = Verify(variant=line.variant, model=candidate.model, priority=STAGE)
     verdict = gate(Stage.VERIFYING, "copied and checked", 0, 2, at)
     change = Change(candidate.model, candidate.generation, State.CANDIDATE)
     return Step(line=line, jobs=(copy, check), verdicts=(verdict,), models=(change,))
+
+
+def ask_again(line: Line, event: Buried, policy: Policy, at: float) -> Step:
+    """*line* without a decision about its candidate, because a job that it waits for failed: that is tried later."""
+    line = changed(line, setbacks=line.setbacks + 1)
+    candidate, seconds = line.candidate, setback_seconds(line)
+    assert candidate is not None
+    jobs: Sequence[Job]
+    match event.kind:
+        case "sync":
+            jobs = (Sync(variant=line.variant, blob=candidate.model, kind_of="model", source="", priority=URGENT),)
+        case "verify":
+            jobs = (Verify(variant=line.variant, model=candidate.model, priority=STAGE),)
+        case _:
+            # Those that are alive are not asked for twice.
+            jobs = challenge.missing_blocks(line, candidate.model, candidate.challenge, policy)
+    again = tuple(changed(job, pause_seconds=seconds) for job in jobs)
+    return Step(line=line, jobs=again, verdicts=(setback(line, event, at),))
+
+
+def setback(line: Line, event: Buried, at: float) -> Verdict:
+    """The verdict on a line that waits because a job was given up."""
+    rule = f"{event.kind} failed and is tried again in {setback_seconds(line):g} s: {event.error}; failures in a row"
+    return Verdict(SETBACK, False, rule, line.setbacks, 0, at)
 
 
 def promote(line: Line, outcome: Outcome | None, at: float) -> Step:

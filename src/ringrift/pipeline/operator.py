@@ -7,13 +7,14 @@ was its champion before.
 from dataclasses import dataclass
 
 from ringrift.bus.envelopes import EnvelopeFactory
-from ringrift.jobs import STAGE, Import, Job, Verify
+from ringrift.jobs import STAGE, Import, Job
 from ringrift.kernel.errors import InputError, UnknownName
 from ringrift.kernel.settings import Policy
 from ringrift.kernel.value import changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline import moves, review
 from ringrift.pipeline.line import IDLE, Candidate, Line, require_line
+from ringrift.pipeline.line_settings import policy_of
 from ringrift.pipeline.machine import conclude
 from ringrift.pipeline.models import MODEL, ModelMatch, State, is_imported
 from ringrift.pipeline.records import account_of, carry_out
@@ -106,25 +107,17 @@ def _can_nominate(line: Line, match: ModelMatch, at: float) -> Verdict:
     return Verdict(gate=PROMOTE, allowed=value >= 1.0, rule=rule, value=value, limit=1.0, since=at)
 
 
-async def verify_model(tx: Tx, match: ModelMatch, *, actor: Actor) -> _PendingJob:
-    """Ask for a check of the model: hash, format, shapes and its output for some positions."""
-    return await _enqueue(tx, Verify(variant=match.variant, model=match.model, priority=STAGE), actor)
-
-
 async def import_model(tx: Tx, variant: str, file: str, *, actor: Actor) -> _PendingJob:
     """Ask that *file*, a blob, is turned into a model of *variant*; for the same file again the same job."""
     await require_line(tx, variant)
-    return await _enqueue(tx, Import(variant=variant, file=file, priority=STAGE), actor)
-
-
-async def _enqueue(tx: Tx, job: Job, actor: Actor) -> _PendingJob:
-    newest = await tx.last(None, 1)
+    newest, job = await tx.last(None, 1), Import(variant=variant, file=file, priority=STAGE)
     await enqueue(tx, [job], actor.envelopes, actor.now)
     return job, newest[-1].position if newest else 0
 
 
 async def _write(tx: Tx, line: Line, step: Step, policy: Policy, actor: Actor) -> Step:
     """Write *step* of *line*; its last event is the cause of all others."""
+    policy = await policy_of(tx, line.variant, policy)
     account = await account_of(tx, policy.budget)
     step = conclude(line, step, policy, account, at=actor.now, requested=True)
     *others, cause = step.events

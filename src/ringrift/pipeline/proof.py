@@ -1,8 +1,8 @@
 """Proof: which matches show that a run made its models stronger, and what their results prove.
 
 A claim is about the champion of one line: it beats generation 0, and on some variants a baseline that never learns.
-Openings come from a seed and block numbers of their own and are longer than those of self-play and of the gate, so that
-no position which a game of the proof begins with has helped to train or to promote a model.
+Openings have the length that the variant declares, and come from a seed and block numbers of their own: no game of the
+proof has helped to train or to promote a model.
 """
 
 import math
@@ -20,7 +20,11 @@ from ringrift.kernel.variant import parse
 from ringrift.pipeline.line import Decision, Line
 
 GAMES_MIN = 256  #: Games below which a claim counts as not proven.
-_OPENING_PLIES = 10  #: Random moves before the players begin: two more than elsewhere, so no opening is used twice.
+DIFFERENCE = (  #: Why a gain in a proof is not the Elo of the same model.
+    "A gain of the proof is the result of one match: so many blocks, decided beforehand, with openings of their own. "
+    "Elo is fitted to all matches of the line, most of them between neighbours that stopped as soon as they were "
+    "decided: the two are measured apart, and the proof is the one to trust."
+)
 # Enough games at once to fill the network's batches; fewer where the opponent searches long, so that cores share.
 BLOCKS_PER_JOB, BLOCKS_PER_BASELINE_JOB = 32, 16
 _GENERATION_0_CONFIDENCE, _BASELINE_CONFIDENCE = 0.99, 0.95
@@ -43,6 +47,7 @@ class Claim(_Subject):
 
     players: int
     first: int  #: Its first block: beyond every one that the gate may ask for.
+    plies: int = 0  #: Random moves of an opening, as the variant declares; 0: as many as the workload likes.
 
     @property
     def blocks(self) -> int:
@@ -63,9 +68,9 @@ class Finding(_Subject):
     score: float
     lower: float
     upper: float
-    elo: float
-    elo_lower: float
-    elo_upper: float
+    gain: float  #: Over the opponent, on the scale of Elo: of this match alone.
+    gain_lower: float
+    gain_upper: float
     blocks: int
     n: int  #: Games.
     met: bool
@@ -78,13 +83,18 @@ def generation_0(decisions: Sequence[Decision]) -> str | None:
 
 
 def claims(
-    variant: str, line: Line | None, decisions: Sequence[Decision], policy: Policy, baselines: Sequence[str] = ()
+    variant: str,
+    line: Line | None,
+    decisions: Sequence[Decision],
+    policy: Policy,
+    baselines: Sequence[str] = (),
+    plies: int = 0,
 ) -> tuple[Claim, ...]:
     """The claims about *variant*, also if it has no model yet: then they cannot be proven."""
     players = parse(variant).players
     champion, generation = (line.champion or "", line.generation) if line else ("", -1)
     shared: dict[str, Any] = {"variant": variant, "players": players, "model": champion, "generation": generation}
-    shared |= {"limit": 1.0 / players, "first": policy.gate.blocks_max}
+    shared |= {"limit": 1.0 / players, "first": policy.gate.blocks_max, "plies": plies}
     first = Claim(opponent=generation_0(decisions) or "", baseline=False, confidence=_GENERATION_0_CONFIDENCE, **shared)
     others = {"baseline": True, "confidence": _BASELINE_CONFIDENCE}
     return (first, *(changed(first, opponent=name, **others) for name in baselines))
@@ -98,7 +108,7 @@ def _matches(claim: Claim, seed: int) -> tuple[Match, ...]:
     champion, baseline = ("", claim.opponent) if claim.baseline else (claim.opponent, "")
     blank = Match(variant=claim.variant, candidate=claim.model, champion=champion, baseline=baseline, first=0, count=1)
     seed = seed_of(seed, "proof", claim.variant)
-    blank = changed(blank, purpose=Purpose.PROOF, plies=_OPENING_PLIES, seed=seed, priority=URGENT)
+    blank = changed(blank, purpose=Purpose.PROOF, plies=claim.plies, seed=seed, priority=URGENT)
     return match_jobs(blank, claim.first, claim.first + claim.blocks, size)
 
 
@@ -116,12 +126,12 @@ def judge(claim: Claim, events: Iterable[BlocksPlayed]) -> Finding:
     valid = (block for block in played if block.number in numbers and len(block.scores) == claim.players)
     blocks = results.merge((), valid)
     score = interval.of_score(results.means(blocks), claim.players, claim.confidence)
-    elo = interval.in_elo(score, claim.players)
+    gain = interval.in_elo(score, claim.players)
     games = len(blocks) * claim.players
     met, why = _verdict(claim, score.lower, games)
     subject: dict[str, Any] = {name: getattr(claim, name) for name in _Subject.__struct_fields__}
     subject |= {"score": score.value, "lower": score.lower, "upper": score.upper}
-    subject |= {"elo": elo.value, "elo_lower": elo.lower, "elo_upper": elo.upper}
+    subject |= {"gain": gain.value, "gain_lower": gain.lower, "gain_upper": gain.upper}
     return Finding(claim=claim.text, blocks=len(blocks), n=games, met=met, why=why, **subject)
 
 

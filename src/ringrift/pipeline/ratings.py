@@ -107,6 +107,20 @@ BACKLOGS = Records("backlog", Backlog, id="variant")
 RATINGS = Records("ratings", LineRatings, id="variant")
 
 
+class RatedModel(Value):
+    """A player on the one scale of its line: Elo over generation 0, from all blocks that count, with bounds."""
+
+    model: str  #: A model, or the name of a player that never trains.
+    elo: Interval
+    generation: int | None = None  #: Of a model that is or was champion.
+    since: float | None = None  #: When it became champion.
+    blocks: int = 0
+
+    @property
+    def is_baseline(self) -> bool:
+        return is_baseline(self.model)
+
+
 class RatingInput(Value):
     """The input of a computation of ratings."""
 
@@ -237,3 +251,27 @@ def strength(ratings: LineRatings, model: str) -> Interval | None:
         if row.weights == model and row.anchored:
             return Interval(value=row.elo, lower=row.lower, upper=row.upper)
     return None
+
+
+async def elo_of(view: Reads, variant: str) -> Sequence[RatedModel]:
+    """Every rated player of *variant*: champions by the time at which they last became it, then others by strength.
+
+    This is the only Elo that is shown anywhere.  Generation 0 has 0 by definition; a model that no chain of blocks
+    connects with it has none, nor has one that was promoted since ratings were last computed, some seconds ago.
+    """
+    ratings = await ratings_of(view, variant)
+    rated = {
+        each.weights: RatedModel(model=each.weights, elo=interval, blocks=each.blocks)
+        for each in ratings.summary.strengths
+        if (interval := strength(ratings, each.weights)) is not None
+    }
+    champions: dict[str, RatedModel] = {}
+    for period in ratings.periods:
+        is_zero = period.generation == 0 and period is ratings.periods[0]
+        elo = period.elo or (Interval(value=0.0, lower=0.0, upper=0.0) if is_zero else None)
+        row = rated.get(period.model) or (elo and RatedModel(model=period.model, elo=elo))
+        champions.pop(period.model, None)
+        if row:
+            champions[period.model] = changed(row, generation=period.generation, since=period.since)
+    rest = sorted(rated.values(), key=lambda each: (-each.elo.value, each.model))
+    return (*champions.values(), *(each for each in rest if each.model not in champions))

@@ -21,7 +21,7 @@ from ringrift.pipeline.step import Step
 from ringrift.store.ports import Reads, Tx
 from ringrift.store.records import Records
 from ringrift.work.desk import cancel, enqueue
-from ringrift.work.limits import QUARANTINES, VERDICTS
+from ringrift.work.limits import QUARANTINES, VERDICTS, log_verdict
 
 BUDGET, RUN = Records("budget", Account), "run"
 CHECKED: tuple[Records[Any], ...] = (DECISIONS, EVIDENCE, BLOCKS, COUNTS, MATCHES, QUARANTINES)
@@ -39,6 +39,8 @@ async def save_verdicts(tx: Tx, variant: str, verdicts: Sequence[Verdict]) -> No
     """Write what gates decided about *variant*; a wait that goes on keeps its beginning."""
     latest = {f"{variant}:{verdict.gate}": verdict for verdict in verdicts}
     before = await VERDICTS.get_many(tx, list(latest)) if latest else {}
+    for id, verdict in latest.items():
+        log_verdict(variant, verdict, before.get(id))
     dated = {id: verdict.with_since_of(before.get(id)) for id, verdict in latest.items()}
     await VERDICTS.put_at(tx, dated, {"variant": variant})
 
@@ -47,6 +49,7 @@ async def save_if_new(tx: Tx, id: str, variant: str, verdict: Verdict) -> None:
     """Write *verdict* if it differs by more than its value: its gate is asked all the time."""
     before = await VERDICTS.get(tx, id)
     if before is None or (before.allowed, before.rule) != (verdict.allowed, verdict.rule):
+        log_verdict(variant, verdict, before)
         await VERDICTS.put_at(tx, {id: verdict}, {"variant": variant})
 
 

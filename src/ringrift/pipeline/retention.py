@@ -7,6 +7,7 @@ A blob stays while anything pins it:
 * what it is itself: a model that is or was champion or is to be judged, an ancestor of a champion, the samples of a
   champion, one of the newest of its kind.
 
+A checkpoint is needed until its job has ended: it stays while that waits, runs or is tried again, then it goes at once.
 Anything else goes when it is old enough, unless a job that is under way or an event that is not consumed yet is as old:
 they may still lead to it.  Decisions rest on blocks, which are records and not blobs.
 """
@@ -18,15 +19,18 @@ from collections.abc import Mapping, Sequence
 from ringrift.blobs.ports import StoredBlob
 from ringrift.kernel.errors import Damaged
 from ringrift.kernel.settings import SweepSettings
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import Value, changed
 from ringrift.pipeline.inbox import INBOX, OPEN
 from ringrift.pipeline.line import LINES
 from ringrift.pipeline.models import MODEL, MODELS, Model, State, is_imported
 from ringrift.pipeline.ratings import RATINGS
-from ringrift.store.ports import Origin, Reads
+from ringrift.store.ports import LIVE_STATES, Origin, Reads
+from ringrift.work.checkpoints import CHECKPOINTS
 
 _JOBS_MAX = 20_000
 _ANCESTORS_MAX = 5_000
+_DAY = 86_400.0
+CHECKPOINT_SECONDS = 60.0  #: How long a checkpoint stays in any case: it is stored a moment before it is registered.
 _BLOB = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
@@ -35,6 +39,7 @@ class _Pins(Value):
 
     reasons: Mapping[str, str] = {}  #: Blob → why it stays.
     variants: frozenset[str] = frozenset()  #: The lines that were read.
+    checkpoints: frozenset[str] = frozenset()  #: Blobs that are nothing but checkpoints of jobs.
     horizon: float = math.inf  #: What was stored at this time or later may belong to something that is under way.
     hindrance: str = ""  #: Why nothing at all may be deleted now.
 
@@ -46,23 +51,30 @@ class _Ruling(Value):
     size: int
     goes: bool
     reason: str
+    kind: str = ""  #: games, samples, model, report or checkpoint; empty for what no record mentions.
+    variant: str = ""
 
 
 def _judge(stored: StoredBlob, origins: Sequence[Origin], pins: _Pins, settings: SweepSettings, now: float) -> _Ruling:
     """Whether *stored*, which was made as *origins* tell, may be deleted."""
     times = (stored.time, *(origin.time for origin in origins))
+    is_checkpoint = stored.blob in pins.checkpoints
     limit = settings.retention_seconds if origins else settings.grace_seconds
+    limit, horizon = (CHECKPOINT_SECONDS, math.inf) if is_checkpoint else (limit, pins.horizon)
+    age = f"{limit / _DAY:.3g} days" if limit >= _DAY else f"{limit:g} s"
     unknown = sorted({origin.variant for origin in origins} - pins.variants)
     reasons = (
         pins.hindrance,
         pins.reasons.get(stored.blob, ""),
         f"the line {unknown[0]} is not known" if unknown else "",
-        "" if all(now - time >= limit for time in times) else f"it was stored less than {limit:g} s ago",
-        "" if max(times) < pins.horizon else "a job is under way, or an event not consumed, that may lead to it",
+        "" if all(now - time >= limit for time in times) else f"it was stored less than {age} ago",
+        "" if max(times) < horizon else "a job is under way, or an event not consumed, that may lead to it",
     )
     reason = next(filter(None, reasons), "")
-    rule = f"nothing has needed it for {limit:g} s" if origins else f"no record has mentioned it for {limit:g} s"
-    return _Ruling(blob=stored.blob, size=stored.size, goes=not reason, reason=reason or rule)
+    rule = f"nothing has needed it for {age}" if origins else f"no record has mentioned it for {age}"
+    rule, kind = ("its job has ended", CHECKPOINTS.kind) if is_checkpoint else (rule, "")
+    ruling = _Ruling(blob=stored.blob, size=stored.size, goes=not reason, reason=reason or rule, kind=kind)
+    return changed(ruling, kind=origins[0].kind, variant=origins[0].variant) if origins else ruling
 
 
 def _pin_model(model: Model) -> str:
@@ -88,15 +100,17 @@ async def _read_pins(view: Reads, blobs: list[str], origins: Mapping[str, list[O
     """What pins *blobs*, and perhaps others."""
     # Decoded to see that each can be read, but searched as they are: a newer version may have added fields.
     lines, _, _ = await LINES.scan(view), await RATINGS.scan(view), await INBOX.find(view, "state", *OPEN)
-    jobs = await view.jobs(("ready", "claimed"), _JOBS_MAX)
+    jobs = await view.jobs(LIVE_STATES, _JOBS_MAX)
     bodies = {
         "a line needs it": (await view.scan(LINES.kind, "", LINES.limit)).values(),
         "an open job needs it": [job.body for job in jobs],
         "the last ratings mention it": (await view.scan(RATINGS.kind, "", RATINGS.limit)).values(),
         "it is being imported": (await view.find(INBOX.kind, "state", OPEN, INBOX.limit)).values(),
     }
+    owners, open_jobs = await CHECKPOINTS.get_many(view, blobs), {job.id for job in jobs}
     names = {reason: [_BLOB.findall(body) for body in rows] for reason, rows in bodies.items()}
     pinned = {reason: {blob.decode() for blobs in rows for blob in blobs} for reason, rows in names.items()}
+    pinned["its job may go on from it"] = {blob for blob, job in owners.items() if job in open_jobs}
     trained = {blob for blob in blobs if any(origin.kind == MODEL for origin in origins.get(blob, ()))}
     maybe = trained.union(blob for blob in blobs if blob not in origins)
     models = await MODELS.get_many(view, [f"{variant}:{blob}" for variant in lines for blob in maybe])
@@ -115,6 +129,7 @@ async def _read_pins(view: Reads, blobs: list[str], origins: Mapping[str, list[O
     return _Pins(
         reasons={blob: reason for reason, names in reversed(pinned.items()) for blob in names} | reasons,
         variants=frozenset(lines),
+        checkpoints=frozenset(owners).difference(origins),
         horizon=await _read_horizon(view, [job.time for job in jobs if job.attempts]),
         hindrance="there are too many lines, jobs or ancestors to look at" if is_cut else "",
     )

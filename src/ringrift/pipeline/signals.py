@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from ringrift.evaluation.interval import Interval, summed, velocity
+from ringrift.evaluation.interval import Interval, of_match, velocity
 from ringrift.events.model import Evidence
 from ringrift.kernel.settings import LEAD_MAX, Policy
 from ringrift.kernel.value import Value, changed
@@ -123,9 +123,9 @@ def _passing_share_max(rejections: int) -> float:
 
 def regression(evidence: Evidence | None, players: int) -> _Signal:
     """That the champion which had to go was weaker than the one that is back: only blocks can show it."""
-    gain = [] if evidence is None else [(evidence.score, evidence.blocks, evidence.scale(players))]
-    elo = summed(gain, _CONFIDENCE) if gain else None
-    rule = "upper bound of the Elo of the replaced champion is below 0"
+    scale = 0 if evidence is None else evidence.scale(players)
+    elo = None if evidence is None else of_match(evidence.score, evidence.blocks, scale, _CONFIDENCE)
+    rule = "upper bound of the gain of the replaced champion over the other is below 0"
     return _signal("regression", elo, 0.0, elo is not None and elo.upper < 0.0, rule)
 
 

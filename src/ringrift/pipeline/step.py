@@ -62,6 +62,7 @@ class Context(Value):
     feedback: Feedback
     ratings: LineRatings
     quarantined: frozenset[str] = frozenset()  #: Those of the nodes of the event that are in quarantine.
+    unreadable: frozenset[str] = frozenset()  #: Batches of another workload or version than the refusing one.
     promotion: Promotion | None = None
     drop: WinRateFell | None = None  #: The fall of the champion's win rate that the event shows, if it does.
     run_states: RunStates = RunStates()
@@ -71,6 +72,11 @@ class Context(Value):
     def brake(self) -> Verdict:
         """Whether the champion pointer of the line may move: in every run state but *running* it stays."""
         return self.run_states.verdict(PROMOTE, variant=self.step.line.variant, stage=PROMOTE, now=self.at)
+
+    @property
+    def rests(self) -> bool:
+        """Whether the line rests because a run works on others: then nothing is decided about it at all."""
+        return self.run_states.rests(self.step.line.variant, self.at)
 
 
 def context_for(line: Line, policy: Policy, at: float, account: Account) -> Context:

@@ -16,7 +16,7 @@ from ringrift.kernel.value import Value, changed
 from ringrift.supervision.status import RESTING, DaemonStatus
 from ringrift.work.breakers import NODE, StoredBreaker
 from ringrift.work.pressure import QueuePressure
-from ringrift.work.run_states import EMERGENCY, RunState
+from ringrift.work.run_states import BY_RUN, EMERGENCY, RunState
 
 _ESSENTIAL = frozenset({"jobs", "breakers", "daemons", "nodes", "store"})  # without them no useful work is done
 HEALTHY_FROM, DEGRADED_FROM, CRITICAL_BELOW = 0.8, 0.6, 0.4
@@ -135,7 +135,7 @@ def _status_of_many(members: Sequence[Health], facts: HealthFacts) -> Status:
 
 def _jobs(facts: HealthFacts) -> Iterator[Health]:
     """The brakes that keep jobs from starting, jobs given up, errors of programs, and severe alerts about the rest."""
-    for brake in facts.run_states:
+    for brake in (brake for brake in facts.run_states if brake.by != BY_RUN):  # a line that rests is no problem
         kind, _, name = brake.scope.partition(":")
         status = Status.UNHEALTHY if not name and brake.state in (EMERGENCY, "stopped") else Status.DEGRADED
         author = "; ".join(filter(None, (brake.by and f"by {brake.by}", brake.reason)))

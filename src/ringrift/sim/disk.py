@@ -204,10 +204,6 @@ class Disk(apsw.VFS):
     def xCurrentTimeInt64(self) -> int:
         return int(_NOW_DAYS * 86_400_000)
 
-    def xGetLastError(self) -> tuple[int, str | None]:
-        """There is no system below that could have failed."""
-        return 0, None
-
 
 def _apply(content: bytearray, change: _Change) -> None:
     offset, data = change

@@ -145,7 +145,6 @@ async def _replay_all(world: World) -> set[str]:
     # The role may be moving to another node: replay once this node has it.
     await world.until(lambda: node.roles.holds("pipeline"), 20.0, "leading the pipeline")
     for delivery in dead:
-        await node.router.deliverer.retry_now(reader, delivery.position)
         [again] = await node.router.deliverer.redeliver(reader, [delivery])
         if again.state != "done":
             still_dead.add(names[delivery.position])

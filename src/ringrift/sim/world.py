@@ -1,8 +1,10 @@
 """World: a cluster in virtual time on a lossy disk, with functions to kill, stop and power-cycle it."""
 
 import asyncio
+import tomllib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from importlib.resources import files
 from random import Random
 from typing import Any
 
@@ -26,20 +28,7 @@ from ringrift.store.open import open_store
 
 _STORE = "store"
 MEMBERS = (Member(id="n1"), Member(id="n2"), Member(id="n3", profile="selfplay", ephemeral=True))
-_VALUES = """
-    store.path=sim.db store.log_events_max=150 store.jobs_max=40 blobs.folder=/blobs bus.batch=32
-    bus.redeliver_seconds=0.8 bus.redelivery.first_seconds=1 bus.redelivery.seconds_max=4 bus.redelivery.tries=3
-    cluster.beat_seconds=1 cluster.elect_seconds=1 cluster.role_seconds=3 cluster.heal_seconds=1
-    cluster.heal_rest_seconds=8 cluster.heal_pause_seconds=6 replicas.every_seconds=2 sweep.every_seconds=5
-    sweep.retention_seconds=10 sweep.grace_seconds=10 sweep.newest_min=0
-    work.slots=2 work.lease_seconds=3 work.rescue_seconds=0.8 work.measure_queues_seconds=2 work.grace_seconds=2
-    work.deadline_seconds=30 work.retry.first_seconds=0.5 work.retry.seconds_max=4 work.retry.tries=6
-    work.breakers.node_failures_max=2 work.breakers.stage_failures_max=3 work.breakers.workload_failures_max=3
-    work.breakers.reset_seconds=2
-    policy.games_per_batch=10 policy.games_per_export=40 policy.window_batches_max=12 policy.play_jobs_open=2
-    policy.blocks_per_job=16 policy.match_jobs_open=2 policy.gate.blocks_min=8 policy.gate.blocks_max=48
-"""
-SETTINGS = Settings().overlaid(dict(pair.split("=") for pair in _VALUES.split()) | {"policy.variants": ("hex8_2p",)})
+SETTINGS = Settings().overlaid(tomllib.loads(files("ringrift.sim").joinpath("settings.toml").read_text("utf-8")))
 
 
 async def _inline(call: Callable[..., Any], *args: Any) -> Any:

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from ringrift.kernel.clock import Clock
+from ringrift.kernel.errors import LimitReached, NotLeader
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.sqlite import forks
 from ringrift.store.sqlite.engine import SqliteStore
@@ -17,6 +18,7 @@ from ringrift.store.sqlite.reads import Offload
 from ringrift.threads import to_its_end
 
 _THREADS = 4
+_PROGRAMS_MAX = 256  # workers of commands and other programs that may use one store at once
 
 
 @asynccontextmanager
@@ -49,9 +51,18 @@ def only_coordinator(settings: StoreSettings, holder: str) -> AbstractContextMan
     return only_one(Path(settings.path).parent / "coordinator.lock", holder)
 
 
-def only_program(settings: StoreSettings, number: int, holder: str) -> AbstractContextManager[None]:
-    """Hold the lock *number* of the programs of this store while the body runs.  Raises NotLeader."""
-    return only_one(Path(settings.path).parent / "programs" / f"{number}.lock", holder)
+def take_program_number(settings: StoreSettings, holder: str, stack: AsyncExitStack) -> int:
+    """The first number that no other living program of this store has, until *stack* ends.  Raises LimitReached."""
+    for number in range(1, _PROGRAMS_MAX + 1):
+        with suppress(NotLeader):
+            stack.enter_context(only_one(Path(settings.path).parent / "programs" / f"{number}.lock", holder))
+            return number
+    raise LimitReached("this program", f"programs at {settings.path}", _PROGRAMS_MAX, _PROGRAMS_MAX)
+
+
+def store_exists(settings: StoreSettings) -> bool:
+    """Whether there is a store."""
+    return Path(settings.path).exists()
 
 
 def inspect_store(settings: StoreSettings) -> list[tuple[str, bool, str]]:

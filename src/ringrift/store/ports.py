@@ -9,12 +9,16 @@ from contextvars import ContextVar
 from typing import Protocol
 
 from ringrift.events.base import Envelope
+from ringrift.jobs import JobQuery
 from ringrift.kernel.value import Value
 
 BEHIND_MAX = 1_000  # unread events of a reader that are counted; beyond that the number does not matter
-STATES = ("ready", "claimed", "done", "dead", "cancelled")
+LIVE_STATES = ("ready", "claimed")  # of a job that has not ended
+STATES = (*LIVE_STATES, "done", "dead", "cancelled")
 TASK_PREFIX = "task:"  # begins the kind of every task; jobs and their counts leave tasks out
 RESERVED: ContextVar[bool] = ContextVar("reserved", default=False)  # whether transactions have reserved places
+_Key = str | None  # what a row must have; None: anything
+_Names = Collection[str]
 TASKS_RETAINED = 1_000  # newest tasks of which the store keeps the body after their end
 
 
@@ -30,6 +34,7 @@ class JobRequest(Value):
     node: str | None = None
     time: float = 0.0
     context: str = ""  # the trace context of the code that enqueued it
+    pause: float = 0.0  # seconds until it is ready, on the clock of whoever ends pauses
 
 
 class ClaimTerms(Value):
@@ -39,6 +44,7 @@ class ClaimTerms(Value):
     places: Sequence[tuple[Collection[str], int]] = ()  # kinds → how many jobs of these kinds together it may get
     one_per_variant: Collection[str] = ()  # kinds of which it gets at most one job of each variant
     without_jobs: Collection[str] = ()  # ids of jobs that it does not get
+    only_jobs: Collection[str] | None = None  # ids of the only jobs that it may get; None: any
 
 
 class Lease(Value):
@@ -237,10 +243,11 @@ class Reads(Protocol):
     async def events_at(self, positions: Sequence[int]) -> Sequence[Envelope]:
         """The events at *positions*, in order; compacted ones are left out."""
 
-    async def jobs(
-        self, states: Collection[str], limit: int, *, variant: str | None = None, holder: str | None = None
-    ) -> Sequence[JobRow]:
+    async def jobs(self, states: _Names, limit: int, *, variant: _Key = None, holder: _Key = None) -> Sequence[JobRow]:
         """Jobs in these states, oldest first; no tasks."""
+
+    async def list_jobs(self, query: JobQuery, limit: int) -> Sequence[JobRow]:
+        """The jobs that *query* selects, newest first, archived or not.  Its cost grows with history."""
 
     async def tasks(self, limit: int, *, keys: Sequence[str] | None = None) -> Sequence[JobRow]:
         """Tasks that run, oldest first; with *keys* only those."""
@@ -272,9 +279,7 @@ class Reads(Protocol):
     async def origins(self, blobs: Sequence[str]) -> Sequence[Origin]:
         """How *blobs* were made, in the order of their first use, then of their time."""
 
-    async def list_origins(
-        self, kind: str, limit: int, *, variant: str | None = None, prefix: str = ""
-    ) -> Sequence[Origin]:
+    async def list_origins(self, kind: str, limit: int, *, variant: _Key = None, prefix: str = "") -> Sequence[Origin]:
         """Origins of *kind*, newest first; with *prefix* those whose blob ids begin with it, by id."""
 
     async def origin_nodes(self, limit: int) -> Sequence[str]:
@@ -283,9 +288,7 @@ class Reads(Protocol):
     async def shares_by_node(self, kind: str, children: Sequence[str]) -> Sequence[Share]:
         """The blobs of *kind* that went directly into any of *children*, by the node that made them; each blob once."""
 
-    async def share_of_node(
-        self, kind: str, node: str, since: float, until: float, *, variant: str | None = None
-    ) -> Share:
+    async def share_of_node(self, kind: str, node: str, since: float, until: float, *, variant: _Key = None) -> Share:
         """The blobs of *kind* that *node* made from *since* to before *until*."""
 
     async def shares_made_from(
@@ -374,13 +377,8 @@ class Tx(Reads, Protocol):
     async def put_origins(self, origins: Sequence[Origin]) -> None:
         """Record how blobs were made; the first origin of a blob and a node stays."""
 
-    async def compact(
-        self, keep: int, limit: int, names: Collection[str] = (), within: tuple[int, int] | None = None
-    ) -> int:
-        """Delete up to *limit* old events, except the last *keep* and those that a reader needs; returns how many.
-
-        With *names* only those, searched *within* these positions.  Settled deliveries of deleted events go with them.
-        """
+    async def compact(self, keep: int, limit: int, names: _Names = (), within: tuple[int, int] | None = None) -> int:
+        """Delete up to *limit* old events, of *names* *within* positions, but the last *keep* and what readers need."""
 
 
 class Store(Protocol):

@@ -126,7 +126,8 @@ class HangDetector:
             step = min([intervals.critical_seconds, intervals.routine_seconds, *own])
             start = self._clock.tick()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), step)
+                async with asyncio.timeout(step):
+                    await self._changed.wait()
             is_cut_short = self._changed.is_set()  # a daemon has started
             self._changed.clear()
             tick = self._clock.tick()

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from ringrift.bus.delivery import attempt_sync
 from ringrift.kernel.errors import SettingsError, printable
+from ringrift.kernel.foreign import attempt_sync
 from ringrift.kernel.health import Health, Status
 from ringrift.supervision.spec import Daemon, in_order
 

@@ -22,7 +22,6 @@ class DaemonStatus(Value, omit_defaults=True):
     health: Health
     category: str = "other"
     critical: bool = False
-    group: str = ""
     state: str = "running"
     since: float = 0.0  #: When it entered this state.
     ready: bool = False
@@ -34,9 +33,6 @@ class DaemonStatus(Value, omit_defaults=True):
     waits: int = 0  #: How often it had to wait for the store or for room on the disk: no failure of its own.
     stalls: int = 0  #: How often it blocked the event loop.
     last_error: str = ""
-    last_error_time: float | None = None
-    last_success: float | None = None
-    last_seconds: float | None = None  #: How long the last run took.
     history: tuple[DaemonFailure, ...] = ()
     """The latest failures after which it was started again or given up, the last one last."""
     pid: int | None = None  #: Process id of a program, while it runs.
@@ -58,7 +54,7 @@ class Vitals(Value):
     error: str = ""
     waits: str = ""  #: The reason of a wait that is not its failure.
     waits_since: float = 0.0  #: Tick of its last progress before that wait.
-    left: bool = False  #: It was stopped, and still runs.
+    left: bool = False  #: It was stopped, and still runs although its time is over.
     stall: str = ""  #: How it blocked the event loop, if it did lately.
     reports: tuple[Health, ...] = ()  #: Its own report, and the one of its check.
     disabled: bool = False  #: The settings of the node forbid it to start.

@@ -184,7 +184,9 @@ class Supervisor:
         loop, name = asyncio.get_running_loop(), f"{self._node}:{unit.spec.name}"
         unit.task = loop.create_task(self._keep_running(unit), name=name)
         try:
-            await asyncio.wait_for(unit.ready.wait(), self._intervals.ready_seconds_max)
+            # Not asyncio.wait_for: in Python 3.11 it swallows a cancellation that comes at the moment of the event.
+            async with asyncio.timeout(self._intervals.ready_seconds_max):
+                await unit.ready.wait()
         except TimeoutError:
             log.warning("daemon %s is not ready after %g s", unit.spec.name, self._intervals.ready_seconds_max)
 
@@ -208,11 +210,12 @@ class Supervisor:
 
     async def _end(self, unit: Unit) -> bool:
         """End the task of *unit*; whether it ended in time.  If not it is left behind, and its health says so."""
-        unit.is_stopping = True
+        unit.is_stopping, unit.is_left = True, False
         if unit.task is None or unit.task.done():
             return True
         unit.task.cancel()
         _, late = await asyncio.wait((unit.task,), timeout=unit.stop_seconds_max)
+        unit.is_left = bool(late)
         if late:
             log.error("daemon %s did not stop in %g s", unit.spec.name, unit.stop_seconds_max)
         return not late

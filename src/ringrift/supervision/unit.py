@@ -19,6 +19,7 @@ from ringrift.supervision.status import LATE_TICKS, RESTING, DaemonFailure, Daem
 
 ERROR_CHARACTERS_MAX = 500
 _HISTORY_MAX = 20
+_ROLE_SECONDS = 0.25  #: Between looks whether a serving daemon's role is held; its holder trusts it for much longer.
 _NO_FAILURE = (NotLeader, *TRANSIENT, Retry, Discard)  #: Errors that end a run and are no fault of the daemon.
 
 
@@ -41,7 +42,9 @@ class Unit:
         self.given_up = False  #: Whether it was given up and has made no progress since.
         self.on_recovery: Callable[[], None] = lambda: None  #: Called at its first progress after it was given up.
         self.should_run = False  #: False for one that an operator stopped: a restart that is under way leaves it alone.
+        self.is_yielding = False  #: Whether its body is being ended because another node holds its role now.
         self.is_stopping = False  #: Whether it was told to stop: errors of its body start nothing from then on.
+        self.is_left = False  #: Whether it ran on when its time to stop was over.
         self.state, self.since = RESTING, clock.now()
         self.started_at = clock.tick()
         self.progress: float | None = None
@@ -53,9 +56,6 @@ class Unit:
         self.history: deque[DaemonFailure] = deque(maxlen=_HISTORY_MAX)
         self.runs = self.failed_runs = self.starts = self.wait_count = self.stall_count = 0
         self.last_error = ""
-        self.last_error_time: float | None = None
-        self.last_success: float | None = None
-        self.last_seconds: float | None = None
         self.pid: int | None = None  #: Process id of a program, while it runs.
         self._last_status: tuple[Status, float] | None = None
 
@@ -102,12 +102,8 @@ class Unit:
     def record_failure(self, failures: tuple[float, ...], error: BaseException) -> None:
         """It ended with *error*; *failures* are the ticks that count for a restart."""
         self.failures = failures
-        self.error = self._set_last_error(f"{type(error).__name__}: {error}")
+        self.error = self.last_error = printable(f"{type(error).__name__}: {error}", ERROR_CHARACTERS_MAX)
         self.history.append(DaemonFailure(time=self._clock.now(), error=self.error))
-
-    def _set_last_error(self, error: str) -> str:
-        self.last_error, self.last_error_time = printable(error, ERROR_CHARACTERS_MAX), self._clock.now()
-        return self.last_error
 
     def give_up(self, error: str) -> None:
         """It does not start again because of *error*, until it is cleared."""
@@ -139,7 +135,6 @@ class Unit:
     async def run_once(self, *args: Any) -> Any:
         """Run the body once, and count it."""
         assert self.body is not None
-        start = self._clock.tick()
         self.runs += 1
         try:
             result = await self.body(*args)
@@ -147,14 +142,11 @@ class Unit:
             raise
         except BaseException as error:
             is_cut_off = isinstance(error, asyncio.CancelledError)
-            if not (is_cut_off and self.is_stopping):
+            if not (is_cut_off and (self.is_stopping or self.is_yielding)):
                 self.failed_runs += 1
-                reason = "it was cut off" if is_cut_off else str(error)
-                self._set_last_error(f"{'TimeoutError' if is_cut_off else type(error).__name__}: {reason}")
+                text = "TimeoutError: it was cut off" if is_cut_off else f"{type(error).__name__}: {error}"
+                self.last_error = printable(text, ERROR_CHARACTERS_MAX)
             raise
-        finally:
-            self.last_seconds = self._clock.tick() - start
-        self.last_success = self._clock.now()
         self.reported = result if isinstance(result, Health) else None
         return result
 
@@ -167,7 +159,7 @@ class Unit:
         tick = self._clock.tick()
         same = "state progress error waits waits_since disabled"
         facts: dict[str, Any] = {name: getattr(self, name) for name in same.split()}
-        facts |= {"started": max(self.started_at, awake), "left": self.state == "stopped" and self.is_running()}
+        facts |= {"started": max(self.started_at, awake), "left": self.is_left and self.is_running()}
         failures = len(self.recent_failures(tick))
         reports = tuple(report for report in (self.reported, self.checked) if report is not None)
         stall = self.stall if tick - self.stalled_at < self.spec.restart.seconds else ""
@@ -182,8 +174,8 @@ class Unit:
 
     def status(self, awake: float) -> DaemonStatus:
         """Everything about it that others may read."""
-        same = "state since should_run disabled runs last_error last_error_time last_success last_seconds pid"
-        facts: dict[str, Any] = {name: getattr(self.spec, name) for name in ("name", "category", "critical", "group")}
+        same = "state since should_run disabled runs last_error pid"
+        facts: dict[str, Any] = {name: getattr(self.spec, name) for name in ("name", "category", "critical")}
         facts |= {name: getattr(self, name) for name in same.split()}
         facts |= {"failures": self.failed_runs, "restarts": max(0, self.starts - 1), "waits": self.wait_count}
         ready = self.progress is not None and self.state == "running"
@@ -202,9 +194,7 @@ async def run_daemon(unit: Unit, router: Router, readers: Mapping[str, Reader], 
     elif unit.spec.every is not None:
         await _tick(unit, holds)
     else:
-        await unit.run_once()
-        if not unit.is_stopping:
-            raise SupervisionError(f"daemon {unit.spec.name} is to serve, but ended by itself")
+        await _serve(unit, holds)
 
 
 def make_reader(unit: Unit, check: CheckRole) -> Reader:
@@ -240,6 +230,46 @@ async def _tick_once(unit: Unit) -> None:
         if not limit.expired():
             raise
         raise TimeoutError(f"a tick took longer than {seconds:g} s") from late
+
+
+async def _serve(unit: Unit, holds: HoldsRole) -> None:
+    """Run the body, with a role only while it is held: it is cancelled when the role has passed on."""
+    role = unit.spec.role
+    while role is not None and not unit.is_stopping:
+        if holds(role):
+            await _serve_in(role, unit, holds)
+        unit.mark_progress()
+        await asyncio.sleep(_ROLE_SECONDS)
+    if role is None:
+        await unit.run_once()
+        _require_stopping(unit)
+
+
+async def _serve_in(role: str, unit: Unit, holds: HoldsRole) -> None:
+    """Run the body until *role* is lost.  A body that does not end then makes no progress, and counts as hanging."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    body = loop.create_task(unit.run_once(), name=task.get_name() if task else None)
+    try:
+        while not body.done() and holds(role):
+            await asyncio.wait((body,), timeout=_ROLE_SECONDS)
+        if not body.done():
+            unit.is_yielding = True
+            body.cancel()
+            await asyncio.wait((body,))
+        if not (unit.is_yielding and body.cancelled()):
+            body.result()
+            _require_stopping(unit)
+    finally:
+        body.cancel()
+        while not body.done():  # a second one beside it would be worse than none
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait((body,))
+        unit.is_yielding = False
+
+
+def _require_stopping(unit: Unit) -> None:
+    if not (unit.is_stopping or unit.is_yielding):
+        raise SupervisionError(f"daemon {unit.spec.name} is to serve, but ended by itself")
 
 
 async def _react(unit: Unit, router: Router, reader: Reader, holds: HoldsRole) -> None:

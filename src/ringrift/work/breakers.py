@@ -15,7 +15,7 @@ from ringrift.events.health import BreakerChanged
 from ringrift.jobs import JOBS, NODE_KINDS, STAGES
 from ringrift.kernel import breaker as rules
 from ringrift.kernel.breaker import Breaker, BreakerLimits, BreakerState
-from ringrift.kernel.settings import BreakerSettings, WorkSettings
+from ringrift.kernel.settings import BreakerSettings
 from ringrift.kernel.stall_detector import Observation
 from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
@@ -81,6 +81,7 @@ class JobEnd(Value, kw_only=False):
     node: str
     error: str | None = None  # None: it succeeded
     cause: str = "error"  # what kind of end it was: see :class:`ringrift.events.work.Failed`
+    workload: str = ""  # that of its line
 
 
 def _subjects_of(kind: str, node: str, workload: str) -> tuple[str, ...]:
@@ -127,35 +128,37 @@ def admit(
     return refusals, tuple((group, 1) for group in groups if group)
 
 
-async def load_breakers(view: Reads, kinds: Iterable[str], node: str, workload: str) -> dict[str, StoredBreaker]:
+async def load_breakers(
+    view: Reads, kinds: Iterable[str], node: str, workloads: Collection[str]
+) -> dict[str, StoredBreaker]:
     """The breakers that concern jobs of *kinds* on *node*, by subject; those without failures are left out."""
-    subjects = dict.fromkeys(name for kind in kinds for name in _subjects_of(kind, node, workload))
+    subjects = dict.fromkeys(n for kind in kinds for workload in workloads for n in _subjects_of(kind, node, workload))
     return await BREAKERS.get_many(view, list(subjects))
 
 
-async def begin_trials(tx: Tx, breakers: _Breakers, leases: Iterable[Lease], workload: str) -> None:
-    """Record which of *leases* were let through half-open breakers: no other job is until they have ended."""
-    for lease in leases:
+async def begin_trials(tx: Tx, breakers: _Breakers, leases: Iterable[tuple[Lease, str]]) -> None:
+    """Record which leases, each with its workload, were let through half-open breakers: no other job is until then."""
+    for lease, workload in leases:
         names = [name for name in _subjects_of(lease.kind, lease.holder, workload) if name in breakers]
         rows = [breakers[name] for name in names if breakers[name].state is BreakerState.HALF_OPEN]
         await BREAKERS.put(tx, [changed(row, tries=row.tries + 1, trials=(*row.trials, lease.job)) for row in rows])
 
 
 async def record_ends(
-    tx: Tx, envelopes: EnvelopeFactory, ends: Sequence[JobEnd], settings: WorkSettings, now: float
+    tx: Tx, envelopes: EnvelopeFactory, ends: Sequence[JobEnd], settings: BreakerSettings, now: float
 ) -> None:
     """Count *ends* and publish every breaker that opened or closed; if nothing changes, nothing is written."""
     breakers: dict[str, StoredBreaker] = {}
     for end in ends:
-        breakers |= await load_breakers(tx, [end.kind], end.node, settings.workload)
+        breakers |= await load_breakers(tx, [end.kind], end.node, [end.workload])
     before, peers = dict(breakers), await NODES.all(tx) if any(end.error is not None for end in ends) else []
     for end in ends:
-        for subject in _subjects_of(end.kind, end.node, settings.workload):
+        for subject in _subjects_of(end.kind, end.node, end.workload):
             row = breakers.get(subject)
             if row is None and end.error is None:
                 continue
             is_alone = not any(peer.does(end.kind) for peer in peers if peer.id != end.node)
-            breakers[subject] = _settle(row or StoredBreaker(subject=subject), end, settings.breakers, is_alone)
+            breakers[subject] = _settle(row or StoredBreaker(subject=subject), end, settings, is_alone)
     await _write(tx, envelopes, before, breakers.values(), now)
 
 

@@ -1,19 +1,19 @@
 """Claims: which jobs a node may take now, and the verdicts on what it has to leave in the queue.
 
-One pure function decides, from run states, quarantine, breakers, training slots and stored limits.  A claim
-reads those in its own transaction, so that no brake that is set before it is overlooked, and stores what it refuses for
-``ringrift why``.
+One pure function decides, from run states, quarantine, breakers, training slots, stored limits, and the workloads that
+the node can run.  A claim reads those in its own transaction, so that no brake that is set before it is overlooked, and
+stores what it refuses for ``ringrift why``.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ringrift.jobs import GAME_KINDS, STAGES, Train
+from ringrift.jobs import GAME_KINDS, NODE_KINDS, STAGES, Train
 from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.store.ports import ClaimTerms, JobCounter, Lease, Reads, Tx
 from ringrift.work import breakers
-from ringrift.work.limits import QUARANTINES, VERDICTS
+from ringrift.work.limits import QUARANTINES, VERDICTS, LineWork, log_verdict
 from ringrift.work.run_states import RunStates, load_run_states
 from ringrift.work.tasks import LIMITED_KINDS, TASK_KINDS, TRAINING_SLOT, StoredLimits, count, kinds_like, load_limits
 
@@ -34,6 +34,7 @@ class _Brakes(Value):
     closed: Mapping[str, Verdict] = {}  # kind → the refusal of a breaker
     places: tuple[_Place, ...] = ()  # kinds → how many jobs of these kinds breakers let through
     spent: Sequence[str] = ()  # jobs at which the node has used up its tries: others shall try them
+    by_variant: Mapping[_Pair, Verdict] = {}  # refusals because of the workload of a line
 
 
 class _ClaimPlan(Value):
@@ -110,14 +111,19 @@ def _limit(brakes: _Brakes, node: str, kinds: Collection[str], now: float) -> tu
     return full, places
 
 
+def workload_rule(workload: str) -> str:
+    """The part of the rule of a node that keeps it from the jobs of *workload*."""
+    return f"cannot run workload {workload}"
+
+
 def slot_rule(variant: str) -> str:
     """The rule that keeps two trainings of *variant* from running at once."""
     return f"training slot of {variant}"
 
 
 def _refused_variants(brakes: _Brakes, kinds: Sequence[str], now: float) -> dict[_Pair, Verdict]:
-    """The variants that are stopped, and those that are being trained already."""
-    refused: dict[_Pair, Verdict] = {}
+    """The variants that are stopped, that are being trained already, or that the node cannot do jobs of."""
+    refused = {pair: verdict for pair, verdict in brakes.by_variant.items() if pair[0] in kinds}
     if Train.kind() in kinds:
         variants = {c.variant for c in brakes.running if c.kind in TRAINING_SLOT and c.count > 0 and c.variant}
         for variant in sorted(variants):
@@ -132,23 +138,65 @@ def _refused_variants(brakes: _Brakes, kinds: Sequence[str], now: float) -> dict
     return refused
 
 
+def _refuse_missing(
+    lines: Mapping[str, LineWork], missing: Mapping[str, str], kinds: Iterable[str], node: str, now: float
+) -> dict[_Pair, Verdict]:
+    """Refusals of the jobs of *lines* whose workload is *missing* on *node*; it moves their files all the same."""
+    refusals: dict[_Pair, Verdict] = {}
+    for variant, line in lines.items():
+        if reason := missing.get(line.workload):
+            rule = f"node {node} {workload_rule(line.workload)}: {reason}"
+            for kind in set(kinds) - NODE_KINDS:
+                refusals[kind, variant] = Verdict(f"claim.{kind}", False, rule, 0, 1, now)
+    return refusals
+
+
 async def claim(
-    tx: Tx, kinds: Collection[str], limit: int, spent: Sequence[str], *, node: str, settings: WorkSettings, now: float
+    tx: Tx,
+    kinds: Collection[str],
+    limit: int,
+    spent: Sequence[str],
+    node: str,
+    *,
+    settings: WorkSettings,
+    now: float,
+    lines: Mapping[str, LineWork],
+    missing: Mapping[str, str],
+    only: Collection[str] | None = None,
 ) -> tuple[Sequence[Lease], _ClaimPlan]:
-    """Lease up to *limit* jobs of *kinds* for *node*, none of *spent*; with the plan, which says what is refused."""
-    workload, limits = settings.workload, await load_limits(tx)
-    circuits = await breakers.load_breakers(tx, kinds, node, workload)
-    closed, places = breakers.admit(circuits, kinds, node, workload)
+    """Lease up to *limit* jobs of *kinds* for *node*, none of *spent*; with the plan, which says what is refused.
+
+    *lines* say which workload does their jobs; those that the node cannot run are *missing*, each with the reason.
+    With *only* it gets none but these jobs, and lines that rest because a run works on others do not keep it from them.
+    """
+    workloads, limits = {settings.workload, *(line.workload for line in lines.values())}, await load_limits(tx)
+    circuits = await breakers.load_breakers(tx, kinds, node, workloads)
+    is_alone = len(workloads) == 1
+    closed, places = breakers.admit(circuits, kinds, node, settings.workload if is_alone else "")
+    by_variant = _refuse_missing(lines, missing, kinds, node, now)
+    for workload in () if is_alone else sorted(workloads):
+        refused, more = breakers.admit(circuits, kinds, node, workload)
+        variants = [variant for variant, line in lines.items() if line.workload == workload]
+        by_variant |= {
+            (kind, variant): changed(verdict, gate=f"claim.{kind}", allowed=False)
+            for kind, verdict in refused.items()
+            for variant in variants
+        }
+        places = (*places, *(place for place in more if place not in places))
     counted = _counted_kinds(kinds, limits)
     states, reason = await load_run_states(tx), await QUARANTINES.get(tx, node)
+    if only is not None:  # a command waits for these jobs and for no other: no run works on them
+        states = states.without_rests()
     running = await tx.job_counters("claimed", counted) if counted else ()
-    brakes = _Brakes(
-        run_states=states, quarantine=reason, limits=limits, running=running, closed=closed, places=places, spent=spent
-    )
+    brakes = _Brakes(run_states=states, quarantine=reason, limits=limits, running=running, closed=closed)
+    brakes = changed(brakes, places=places, spent=spent, by_variant=by_variant)
     plan = _plan_claim(brakes, node, kinds, now)
-    leases = await tx.claim(plan.kinds, node, settings.lease_seconds, limit, plan.terms) if plan.kinds else ()
+    terms = plan.terms if only is None else changed(plan.terms or ClaimTerms(), only_jobs=only)
+    leases = await tx.claim(plan.kinds, node, settings.lease_seconds, limit, terms) if plan.kinds else ()
     if places:
-        await breakers.begin_trials(tx, circuits, leases, workload)
+        default = LineWork(workload=settings.workload)
+        pairs = [(lease, lines.get(lease.variant, default).workload) for lease in leases]
+        await breakers.begin_trials(tx, circuits, pairs)
     return leases, plan
 
 
@@ -161,6 +209,7 @@ async def store_refusals(tx: Tx, plan: _ClaimPlan, node: str) -> bool:
     for (kind, variant), verdict in plan.refusals(ready).items():
         id = f"{variant}:claim.{kind}:{node}"
         refusals[id] = verdict.with_since_of(stored.get(id))
+        log_verdict(variant, verdict, stored.get(id), node)
         if refusals[id] != stored.get(id):
             await VERDICTS.put_at(tx, {id: refusals[id]}, {"variant": variant, _NODE: node})
     await VERDICTS.delete(tx, [id for id in stored if id not in refusals])
@@ -170,3 +219,10 @@ async def store_refusals(tx: Tx, plan: _ClaimPlan, node: str) -> bool:
 async def find_refusals(view: Reads, nodes: Sequence[str]) -> list[str]:
     """The ids of the stored refusals of *nodes*."""
     return list(await VERDICTS.find(view, _NODE, *nodes)) if nodes else []
+
+
+async def nodes_without_workload(view: Reads, kind: str, variant: str, nodes: Collection[str]) -> set[str]:
+    """Those of *nodes* that have left jobs of *kind* and *variant* because they cannot run their workload."""
+    ids = {f"{variant}:claim.{kind}:{node}": node for node in nodes}
+    stored = await VERDICTS.get_many(view, sorted(ids))
+    return {ids[id] for id, verdict in stored.items() if verdict.rule.startswith(f"node {ids[id]} {workload_rule('')}")}

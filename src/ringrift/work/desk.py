@@ -1,7 +1,7 @@
 """The desk: hands out jobs under leases and accepts a result only under the newest lease."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ringrift import jobs
@@ -11,25 +11,29 @@ from ringrift.events.base import Envelope, Event
 from ringrift.events.work import Buried, Cancelled, Enqueued
 from ringrift.jobs import Job, JobFilter, Match
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import InvalidPayload, UnknownName, printable
+from ringrift.kernel.errors import InputError, printable
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.stall_detector import StallDetector
 from ringrift.kernel.value import Value, changed
-from ringrift.store.ports import Failure, JobRequest, JobRow, Lease, Origin, Put, Reads, Renewal, Store, Tx
+from ringrift.kernel.verdict import Verdict
+from ringrift.store.ports import LIVE_STATES, Failure, JobRequest, JobRow, Lease, Origin, Put, Reads, Renewal, Store, Tx
 from ringrift.work import claims
 from ringrift.work.breakers import NODE_CAUSES, JobEnd, record_ends
+from ringrift.work.checkpoints import CHECKPOINTS, decode_checkpoints
 from ringrift.work.durations import JobRun, lengthen, record_runs
-from ringrift.work.limits import VERDICTS
+from ringrift.work.failures import TRACEBACK_CHARACTERS_MAX, JobFailure, record_failures
+from ringrift.work.limits import LINE_WORK, VERDICTS, LineWork
 from ringrift.work.run_states import RunStates, load_run_states
 from ringrift.work.tries import TRIES, JobTries, able_nodes, retry_pause, save_tries, spent_jobs
 
-ERROR_CHARACTERS_MAX = 2000
+_ERROR_CHARACTERS_MAX = 2000
 REVOKED_AT_ONCE_MAX = 1000
 _AWAY_PAUSES = 10  # first pauses of a retry that a job waits for a disk that is away, or a store that is busy
-_LIVE = ("ready", "claimed")  # the states of a job that has not ended
+_UNREADABLE = "unreadable"  # the cause of a refusal of files that another workload or version has made
 _JOBS_MAX = 100_000
 _IDS_PER_EVENT_MAX = 1000  # ids of new jobs in one event: they must fit into it
+FindMissing = Callable[[str], Awaitable[str]] | None  # by the name of a workload why it cannot run; empty if it can
 
 
 class JobOutcome(Value):
@@ -60,6 +64,17 @@ class Fault(Value):
     started: bool = True
     renewals: int | None = None
     cause: str = "error"  # what kind of end it was: see :class:`ringrift.events.work.Failed`
+    traceback: str = ""
+    version: str = ""  # that of the workload, if it refused the job
+
+    def printable(self) -> "Fault":
+        """The same with texts that can be stored."""
+        traceback = printable(self.traceback[-TRACEBACK_CHARACTERS_MAX:], TRACEBACK_CHARACTERS_MAX)
+        return changed(self, error=printable(self.error, _ERROR_CHARACTERS_MAX), traceback=traceback)
+
+    def job(self) -> Job | None:
+        """The job; None if this version cannot read it."""
+        return jobs.decode_if_known(self.lease.kind, self.lease.body)
 
     def is_telling(self) -> bool:
         """Whether breakers count it: a job that was given back, or whose input is bad, says nothing about others."""
@@ -76,27 +91,63 @@ async def enqueue(
     names, rows = ("variant", "key", "priority", "node"), []
     for job in new_jobs:
         id, facts = envelopes.ids.next(), {name: getattr(job, name) for name in names}
-        rows.append(JobRequest(id=id, kind=job.kind(), body=jobs.encode(job), time=now, context=context, **facts))
+        facts |= {"time": now, "context": context, "pause": job.pause_seconds}
+        rows.append(JobRequest(id=id, kind=job.kind(), body=jobs.encode(job), **facts))
     live_ids = await tx.enqueue(rows)
     fresh = [(row, job) for row, job, id in zip(rows, new_jobs, live_ids, strict=True) if row.id == id]
     await tx.append([envelopes.make(Enqueued(**fields), source="desk") for fields in _grouped(fresh)])
     return live_ids
 
 
-async def select(view: Reads, job_filter: JobFilter, states: Collection[str] = _LIVE) -> list[JobRow]:
+async def select(view: Reads, job_filter: JobFilter, states: Collection[str] = LIVE_STATES) -> list[JobRow]:
     """The jobs in these *states* that *job_filter* selects, oldest first."""
     rows = await view.jobs(states, _JOBS_MAX, variant=job_filter.variant or None)
-    return [row for row in rows if (job := _decode(row)) is not None and job_filter.matches(job)]
+    return [
+        row for row in rows if (job := jobs.decode_if_known(row.kind, row.body)) is not None and job_filter.matches(job)
+    ]
 
 
 async def cancel(tx: Tx, job_filter: JobFilter, envelopes: EnvelopeFactory) -> int:
     """Cancel the live jobs that *job_filter* selects and publish which; their number.  Holders lose their leases."""
-    rows = await select(tx, job_filter)
+    return await cancel_rows(tx, await select(tx, job_filter), envelopes)
+
+
+async def cancel_rows(tx: Tx, rows: Sequence[JobRow], envelopes: EnvelopeFactory) -> int:
+    """Cancel *rows*, which are live, and publish which; their number."""
     count = await tx.cancel([row.id for row in rows])
     await TRIES.delete(tx, [row.id for row in rows if row.attempts])
-    groups = _grouped([(row, _decode(row)) for row in rows])
+    groups = _grouped([(row, jobs.decode_if_known(row.kind, row.body)) for row in rows])
     await tx.append([envelopes.make(Cancelled(**fields), source="desk") for fields in groups])
     return count
+
+
+async def cancel_job(tx: Tx, row: JobRow, envelopes: EnvelopeFactory, reason: str) -> None:
+    """Cancel the live job *row* for a person, and publish it as given up, so that its line goes on without it.
+
+    Its holder loses the lease and kills it at its next renewal.  Raises InputError for a job that has ended.
+    """
+    if row.state not in LIVE_STATES:
+        raise InputError(f"job {row.id} cannot be cancelled: it is {row.state}; only a job that waits or runs can be")
+    await cancel_rows(tx, [row], envelopes)
+    fault = Fault(lease=_lease_of(row), error=reason, cause="cancelled")
+    await tx.append([envelopes.make(_buried(fault), source="desk")])
+
+
+async def retry_job(tx: Tx, row: JobRow, envelopes: EnvelopeFactory, now: float) -> str:
+    """Enqueue a job that was given up or cancelled once more, or end the pause of one that waits; its id.
+
+    Raises InputError for a job that is running, waits its turn or is done, or if the same work is enqueued already.
+    """
+    if row.state == "ready" and row.pause:
+        await tx.resume([row.id])
+        return row.id
+    if row.state not in ("dead", "cancelled"):
+        reasons = {"ready": "it waits its turn", "claimed": "it is running; cancel it first"}
+        raise InputError(f"job {row.id} cannot be tried again: {reasons.get(row.state, 'it is done')}")
+    for live in await tx.jobs(LIVE_STATES, _JOBS_MAX, variant=row.variant):
+        if live.key == row.key:
+            raise InputError(f"job {row.id} cannot be tried again: job {live.id} does the same work already")
+    return (await enqueue(tx, [jobs.decode(row.kind, row.body)], envelopes, now))[0]
 
 
 def _grouped(rows: Sequence[tuple[JobRequest | JobRow, Job | None]]) -> Iterator[dict[str, Any]]:
@@ -113,9 +164,14 @@ def _grouped(rows: Sequence[tuple[JobRequest | JobRow, Job | None]]) -> Iterator
 class StoreDesk:
     """Claim, renew, finish and fail for the workers of one node; revoke for daemons that watch leases."""
 
-    def __init__(self, store: Store, clock: Clock, envelopes: EnvelopeFactory, settings: WorkSettings) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, envelopes: EnvelopeFactory, settings: WorkSettings, find: FindMissing = None
+    ) -> None:
+        """*find* says why a workload cannot run here; without it each can."""
         self._store, self._clock, self._envelopes, self._node = store, clock, envelopes, envelopes.node
+        self._find_missing, self._missing = find, dict[str, str]()  # by workload why it cannot run here, or ""
         self._settings, self._has_refusals = settings, True  # an earlier process of this node may have stored some
+        self.only: Collection[str] | None = None  # ids of the only jobs that it claims; None: any
         self._memory = StallDetector()  # of jobs left to others: within the longest time of a job each has a free slot
 
     async def enqueue(self, new_jobs: Sequence[Job]) -> Sequence[str]:
@@ -130,19 +186,41 @@ class StoreDesk:
         See :mod:`ringrift.work.claims`.  A lease lasts longer where such jobs report progress seldom.
         """
         async with self._store.begin() as tx:
-            settings, now = self._settings, self._clock.now()
-            observed = await spent_jobs(tx, self._node, settings.deadline_seconds)
-            stalled = self._memory.stalled(observed, self._clock.tick())  # no other node has tried them in that time
-            spent = [job.name for job in observed if job not in stalled]
-            leases, plan = await claims.claim(tx, kinds, limit, spent, node=self._node, settings=settings, now=now)
-            # While there were and are no refusals, nothing is looked up.
-            has_refusals = plan.has_refusals() or self._has_refusals
-            has_refusals = has_refusals and await claims.store_refusals(tx, plan, self._node)
-            leases = await lengthen(tx, leases, settings.lease_seconds_max)
+            lines = await LINE_WORK.scan(tx)
+            workloads = {line.workload for line in lines.values()} if set(kinds) - jobs.NODE_KINDS else set[str]()
+            unknown = workloads.difference(self._missing) if self._find_missing else ()
+            if not unknown:
+                leases, has_refusals = await self._claim(tx, lines, kinds, limit)
+        if unknown:  # looking for a workload may import it, which no transaction waits for
+            for name in sorted(unknown):
+                self._missing[name] = await self._find_missing(name) if self._find_missing else ""
+            return await self.claim(kinds, limit)
         self._has_refusals = has_refusals
         if leases:
             failpoint("work.after_claim")
         return leases
+
+    async def _claim(
+        self, tx: Tx, lines: Mapping[str, LineWork], kinds: Collection[str], limit: int
+    ) -> tuple[Sequence[Lease], bool]:
+        """The leases, and whether a refusal is stored."""
+        settings, now, missing, only = self._settings, self._clock.now(), self._missing, self.only
+        observed = await spent_jobs(tx, self._node, settings.deadline_seconds)
+        stalled = self._memory.stalled(observed, self._clock.tick())  # no other node has tried them in that time
+        spent = [job.name for job in observed if job not in stalled]
+        leases, plan = await claims.claim(
+            tx, kinds, limit, spent, self._node, settings=settings, now=now, lines=lines, missing=missing, only=only
+        )
+        # While there were and are no refusals, nothing is looked up.
+        has_refusals = plan.has_refusals() or self._has_refusals
+        has_refusals = has_refusals and await claims.store_refusals(tx, plan, self._node)
+        return await lengthen(tx, leases, settings.lease_seconds_max), has_refusals
+
+    async def line_work(self, variant: str) -> LineWork:
+        """What jobs of *variant* run with: as its line says, else as this process was started."""
+        async with self._store.read() as view:
+            row = await LINE_WORK.get(view, variant)
+        return row or LineWork(workload=self._settings.workload, params=dict(self._settings.params))
 
     async def run_states(self) -> RunStates:
         """The scopes that do not run: one row is read."""
@@ -154,6 +232,8 @@ class StoreDesk:
         failpoint("work.before_renew")
         async with self._store.begin() as tx:
             await tx.renew(renewals)
+            owners = {row.blob: renewal.job for renewal in renewals for row in decode_checkpoints(renewal.outputs)}
+            await CHECKPOINTS.put_at(tx, owners)
 
     async def finish(self, results: Sequence[Done]) -> Sequence[Envelope]:
         """End leases and publish their outcomes, in one transaction.  Raises LeaseLost, and then nothing happened."""
@@ -168,11 +248,21 @@ class StoreDesk:
             envelopes = [self._envelope(event, done.context) for done in results for event in done.outcome.events]
             published = await tx.append(envelopes)
             runs = [(done.lease.job, done.run) for done in results if done.run]
-            ends = [JobEnd(job, run.kind, self._node) for job, run in runs]
-            await record_ends(tx, self._envelopes, ends, self._settings, now)
-            await record_runs(tx, [run for _, run in runs])
+            await VERDICTS.delete(tx, [f"{run.variant}:read.{run.kind}" for _, run in runs])
+            rows = {job: (run.kind, run.variant, None, "error") for job, run in runs}
+            await self._record_ends(tx, rows)
+            await record_runs(tx, [run for _, run in runs], now)
         failpoint("desk.after_finish")
         return published
+
+    async def _record_ends(self, tx: Tx, rows: Mapping[str, tuple[str, str, str | None, str]]) -> None:
+        """Let breakers count jobs: each with its kind, variant, error and cause."""
+        lines = await LINE_WORK.get_many(tx, sorted({variant for _, variant, _, _ in rows.values()})) if rows else {}
+        own, ends = LineWork(workload=self._settings.workload), []
+        for job, (kind, variant, error, cause) in rows.items():
+            workload = lines.get(variant, own).workload
+            ends.append(JobEnd(job, kind, self._node, error, cause, workload))
+        await record_ends(tx, self._envelopes, ends, self._settings.breakers, self._clock.now())
 
     def _envelope(self, event: Event, context: str) -> Envelope:
         with trace.within(trace.from_text(context)):
@@ -182,14 +272,14 @@ class StoreDesk:
         """End leases without a result; by job whether it is tried again, without those that were not held any more."""
         async with self._store.begin() as tx:
             ended = await self._fail(tx, faults)
-            rows = [(fault, fault.lease) for fault, _ in ended if fault.is_telling()]
-            ends = [JobEnd(lease.job, lease.kind, self._node, fault.error, fault.cause) for fault, lease in rows]
-            await record_ends(tx, self._envelopes, ends, self._settings, self._clock.now())
+            telling = [(fault, fault.lease) for fault, _ in ended if fault.is_telling()]
+            rows = {lease.job: (lease.kind, lease.variant, fault.error, fault.cause) for fault, lease in telling}
+            await self._record_ends(tx, rows)
             return {fault.lease.job: pause is not None for fault, pause in ended}
 
     async def _fail(self, tx: Tx, faults: Sequence[Fault]) -> list[tuple[Fault, float | None]]:
         """Those of *faults* that ended a lease, with errors that can be stored, and the pause of each job."""
-        faults = [changed(fault, error=printable(fault.error, ERROR_CHARACTERS_MAX)) for fault in faults]
+        faults = [await self._explain(tx, fault.printable()) for fault in faults]
         tries = await TRIES.get_many(tx, [fault.lease.job for fault in faults if fault.lease.attempts > 1])
         pauses = {fault.lease.job: await self._pause(tx, fault, tries) for fault in faults}
         ids = set(await tx.fail([_failure(fault, pauses[fault.lease.job]) for fault in faults]))
@@ -199,25 +289,47 @@ class StoreDesk:
         await save_tries(tx, used, self._settings.retry)
         await TRIES.delete(tx, [fault.lease.job for fault in buried])
         await tx.append([self._envelope(_buried(fault), fault.lease.context) for fault in buried])
+        now, counted = self._clock.now(), [fault for fault, _ in ended if fault.started or fault.cause in NODE_CAUSES]
+        await record_failures(tx, [_job_failure(fault, now) for fault in counted])
         return ended
+
+    async def _explain(self, tx: Tx, fault: Fault) -> Fault:
+        """*fault*; a refusal of what another workload or version has made says nothing about the file or the job.
+
+        The job waits, with a verdict, for a node that can read the file.
+        """
+        lease, job = fault.lease, fault.job()
+        if fault.retry or not fault.version or job is None:
+            return fault
+        line = await LINE_WORK.get(tx, lease.variant)
+        here = (line.workload if line else self._settings.workload, fault.version)
+        makers: dict[str, set[tuple[str, str]]] = {}
+        for origin in await tx.origins([fault.blob] if fault.blob else list(job.blobs)):
+            makers.setdefault(origin.blob, set()).add((origin.workload, origin.version))
+        strange = [min(pairs) for pairs in makers.values() if here not in pairs]
+        if not strange:
+            return fault
+        rule = f"made by {' '.join(strange[0])}, not readable by {' '.join(here)}: {fault.error}"
+        verdict = Verdict(f"read.{lease.kind}", False, rule, 0, 1, self._clock.now())
+        await VERDICTS.put_at(tx, {f"{lease.variant}:{verdict.gate}": verdict}, {"variant": lease.variant})
+        return changed(fault, error=rule, cause=_UNREADABLE, started=False, retry=True, blob=None)
 
     async def _pause(self, tx: Tx, fault: Fault, tries: dict[str, JobTries]) -> float | None:
         """Seconds until the job is ready again, None if it is given up; a used-up try is counted in *tries*."""
         lease, backoff = fault.lease, self._settings.retry
-        if fault.cause in ("away", "busy"):
+        if fault.cause in ("away", "busy", _UNREADABLE):
             return min(_AWAY_PAUSES * backoff.first_seconds, backoff.seconds_max)
         if not (fault.started and fault.retry):
             return None if fault.started else 0.0
         failures = Counter(tries[lease.job].failures if lease.job in tries else ()) + Counter((lease.holder,))
-        tries[lease.job] = JobTries(kind=lease.kind, failures=failures)
-        job = _decode(lease)
-        others = set() if job is None or job.node else await able_nodes(tx, lease.kind) - {lease.holder}
-        return retry_pause(failures, lease.holder, others, backoff)
+        tries[lease.job] = JobTries(kind=lease.kind, variant=lease.variant, failures=failures)
+        job = fault.job()
+        others = set() if job is None or job.node else await able_nodes(tx, lease.kind, lease.variant)
+        return retry_pause(failures, lease.holder, others - {lease.holder}, backoff)
 
     async def revoke(self, tx: Tx, rows: Sequence[JobRow], error: str, *, started: bool = True) -> Sequence[str]:
         """End the leases of *rows*, unless they were renewed since *rows* were read."""
-        names = ("kind", "variant", "key", "body", "holder", "fence", "renewals", "seconds", "attempts")
-        leases = [Lease(job=row.id, **{name: getattr(row, name) for name in names}) for row in rows]
+        leases = [_lease_of(row) for row in rows]
         faults = [Fault(lease=lease, error=error, renewals=lease.renewals, started=started) for lease in leases]
         return [fault.lease.job for fault, _ in await self._fail(tx, faults)]
 
@@ -231,23 +343,27 @@ class StoreDesk:
         return revoked
 
 
+def _lease_of(row: JobRow) -> Lease:
+    names = ("kind", "variant", "key", "body", "fence", "renewals", "seconds", "attempts")
+    return Lease(job=row.id, holder=row.holder or "", **{name: getattr(row, name) for name in names})
+
+
+def _job_failure(fault: Fault, now: float) -> JobFailure:
+    lease, facts = fault.lease, {name: getattr(fault, name) for name in ("error", "cause", "traceback")}
+    facts |= {name: getattr(lease, name) for name in ("job", "kind", "variant")}
+    return JobFailure(node=lease.holder, attempt=lease.attempts, time=now, **facts)
+
+
 def _failure(fault: Fault, pause: float | None) -> Failure:
     facts = {name: getattr(fault, name) for name in ("error", "renewals", "started")}
     return Failure(job=fault.lease.job, fence=fault.lease.fence, pause=pause, **facts)
 
 
 def _buried(fault: Fault) -> Buried:
-    lease, job = fault.lease, _decode(fault.lease)
+    lease, job = fault.lease, fault.job()
     facts: dict[str, Any] = {name: getattr(lease, name) for name in ("variant", "job", "kind", "key", "attempts")}
     if isinstance(job, Match):
         facts["candidate"] = job.candidate
-    target, purpose = (job.node if job else None) or "", jobs.purpose_of(job)
-    return Buried(target=target, purpose=purpose, error=fault.error, blob=fault.blob, **facts)
-
-
-def _decode(row: JobRow | Lease) -> Job | None:
-    """The job of *row*; None if this version cannot read it."""
-    try:
-        return jobs.decode(row.kind, row.body)
-    except (InvalidPayload, UnknownName):
-        return None
+    facts |= {name: getattr(fault, name) for name in ("error", "blob", "traceback")}
+    facts |= {"target": (job.node if job else None) or "", "purpose": jobs.purpose_of(job)}
+    return Buried(cause=fault.cause if fault.retry else "refused", **facts)

@@ -25,6 +25,7 @@ RUNNING, EMERGENCY = "running", "emergency"
 _STATES = (RUNNING, "paused", "draining", EMERGENCY, "stopped")
 _WEAKEST_FIRST = ("paused", "draining", "stopped", EMERGENCY)
 CLUSTER = "cluster"
+BY_RUN = "ringrift run"  # the author of a pause that a run has set; it never ends one of a person
 _SCOPES = ("node", "variant", "stage")
 _RUN_STATES_MAX = 1000  # scopes that may be other than running at once
 _SCOPE_CHARACTERS_MAX = 300
@@ -82,6 +83,19 @@ class RunStates(Value):
             return Verdict(gate=gate, allowed=True, rule="every scope is running", value=0, limit=1, since=now)
         since, until = state.since, state.until
         return Verdict(gate=gate, allowed=False, rule=str(state), value=1, limit=1, since=since, until=until)
+
+    def current(self, scope: str, now: float) -> RunState:
+        """The state of *scope* itself, whatever wider scopes are."""
+        state = self.by_scope.get(scope)
+        return state if state is not None and state.is_in_force(now) else RunState(scope=scope)
+
+    def rests(self, variant: str, now: float) -> bool:
+        """Whether *variant* is paused because a run works on others."""
+        return self.current(f"variant:{variant}", now).by == BY_RUN
+
+    def without_rests(self) -> "RunStates":
+        """The same without what a run has paused, which may have been killed."""
+        return RunStates(by_scope={scope: state for scope, state in self.by_scope.items() if state.by != BY_RUN})
 
     def in_force(self, now: float) -> list[RunState]:
         """Every state in force at *now*, by scope."""

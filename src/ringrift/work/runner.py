@@ -26,16 +26,19 @@ from ringrift.kernel.clock import Clock
 from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.value import changed
 from ringrift.store.ports import Lease, Renewal
-from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, JobOutcome, StoreDesk
+from ringrift.work.checkpoints import Checkpoint
+from ringrift.work.desk import Done, Fault, JobOutcome, StoreDesk
 from ringrift.work.launch.ports import Progress
+from ringrift.work.limits import LineWork
 from ringrift.work.run_states import EMERGENCY
-from ringrift.work.running_job import Checkpoint, RunningJob, last_checkpoint
+from ringrift.work.running_job import RunningJob, last_checkpoint
 from ringrift.work.worker_pool import WorkerPool
 from ringrift.workload.api import JobResult
 
 _RENEWALS_PER_LEASE = 3
 _REGISTER_SECONDS_MAX = 0.5  # how long a checkpoint may be known to this process alone
 _GIVE_BACK_SECONDS_MAX = 2.0  # how long a stopping node tries to give a job back; else its lease expires
+_LOST = "its lease is lost: another node holds it now, or it was cancelled"
 log = logging.getLogger(__name__)
 
 OnProgress = Callable[[], None]
@@ -55,7 +58,7 @@ class Runner:
     _: KW_ONLY
     fetch_inputs: FetchInputs  # brings blobs to this node
     run_on_node: Callable[[Job, OnProgress], Awaitable[JobOutcome]]  # does the jobs that need no worker
-    make_outcome: Callable[[Job, JobResult], JobOutcome]
+    make_outcome: Callable[[Job, JobResult, LineWork], JobOutcome]
     wait: Callable[[float], Awaitable[object]]  # returns when there may be new jobs
     publish: Callable[[Event], object]  # takes events that need not be durable
     _jobs: dict[str, RunningJob] = field(default_factory=dict)
@@ -100,20 +103,18 @@ class Runner:
                 await self._deliver(running, outcome)
         except (errors.LeaseLost, asyncio.CancelledError) as end:
             if isinstance(end, errors.LeaseLost) or running.end_cause == "lost":
-                log.info("%s: another node holds %s now", self.node, lease.key)
-                self._publish_failed(running, "another node holds it now", "lost")
+                self._publish_failed(running, Fault(lease=lease, error=_LOST, cause="lost"))
             else:
                 reason = running.stop_reason or "no progress reported"
                 if running.phase == "delivering":
                     reason = f"{reason}, and its result could not be stored"
                     log.warning("%s: %s is done again: %s", self.node, lease.key, reason)
-                await self._fail(running, Fault(lease=lease, error=reason, cause="silent"))
+                fault = Fault(lease=lease, error=reason, cause="silent", traceback=running.traceback)
+                await self._fail(running, fault)
         except errors.Unreachable:
             raise
         except Exception as error:  # noqa: BLE001 - any error ends this lease, not this node
-            fault = running.fault(error, self.settings.deadline_seconds)
-            log.info("%s: attempt %d of %s failed: %s", self.node, lease.attempts, lease.key, fault.error)
-            await self._fail(running, fault)
+            await self._fail(running, running.fault(error, self.settings.deadline_seconds))
         finally:
             del self._jobs[lease.job]
 
@@ -139,11 +140,13 @@ class Runner:
         except errors.TRANSIENT as error:
             self._warn(lease, error)
             again = True  # its lease expires, and then it is ready again
-        self._publish_failed(running, fault.error, fault.cause, again=again)
+        self._publish_failed(running, fault, again=again)
 
-    def _publish_failed(self, running: RunningJob, error: str, cause: str, *, again: bool = True) -> None:
-        error = errors.printable(error, ERROR_CHARACTERS_MAX)
-        self.publish(work.Failed(**self._about(running), error=error, cause=cause, again=again))
+    def _publish_failed(self, running: RunningJob, fault: Fault, *, again: bool = True) -> None:
+        fault, about = fault.printable(), self._about(running)
+        about |= {name: getattr(fault, name) for name in ("error", "cause", "traceback")}
+        about |= {"attempt": fault.lease.attempts, "seconds": self.clock.tick() - running.started_at}
+        self.publish(work.Failed(**about, again=again))
 
     def _about(self, running: RunningJob) -> dict[str, Any]:
         lease, purpose = running.lease, jobs.purpose_of(running.job)
@@ -168,16 +171,24 @@ class Runner:
             return await self.run_on_node(job, on_progress)
         checkpoint = last_checkpoint(lease)
         await self.fetch_inputs(job.blobs, checkpoint, on_progress)
-        running.phase = "starting"
-        async with self.pool.worker(isolate=job.isolate, was_stopped=lambda: bool(running.stop_reason)) as worker:
+        line = await self.desk.line_work(job.variant)
+        running.phase, pool = "starting", self.pool
+        was_stopped = partial(getattr, running, "stop_reason")
+        async with pool.worker(line.workload, isolate=job.isolate, was_stopped=was_stopped) as worker:
             on_progress()
             running.worker, running.phase = worker, "sent"
             self._publish_progress(running, {}, first=True)
             if running.stop_reason:
                 worker.ask_to_stop()
-            spec = job.to_spec(lease.job, lease.attempts, self.settings.params)
+            spec = job.to_spec(lease.job, lease.attempts, line.params)
             result = await worker.run(spec, checkpoint.blob if checkpoint else None, report)
-        return self.make_outcome(job, result)
+        running.cpu_seconds = result.metrics.get("cpu_seconds", 0.0)
+        try:
+            return self.make_outcome(job, result, line)
+        except errors.JobFailed as error:
+            if result.partial and running.stop_reason:  # too little, because we asked it to stop: no error of the job
+                raise errors.JobFailed(running.stop_reason) from error
+            raise
 
     async def _renew_forever(self) -> None:
         interval = self.settings.lease_seconds / _RENEWALS_PER_LEASE

@@ -1,39 +1,32 @@
 """A job under its lease: its progress, its silence, and what its failure says about the job or about the node."""
 
 import asyncio
-import logging
 import math
 from collections.abc import Mapping
 from functools import partial
+from traceback import format_exception
 from typing import Literal
 
 import msgspec
 
 from ringrift.jobs import Job
 from ringrift.kernel import errors
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import changed
 from ringrift.store.ports import Lease, Renewal
+from ringrift.work.checkpoints import Checkpoint, decode_checkpoints
 from ringrift.work.desk import Fault
 from ringrift.work.durations import JobRun
+from ringrift.work.failures import TRACEBACK_CHARACTERS_MAX
 from ringrift.work.launch.ports import Progress, Worker
 
 _TRUST = 2 / 3  # share of its lease after which a holder without progress stops: another node waits for all of it
 _PUBLISH_SECONDS = 1.0  # between two events about the progress of a job: a worker may report much more often
 _Phase = Literal["fetching", "starting", "sent", "running", "delivering"]  # from *running* on a failure is the job's
-log = logging.getLogger(__name__)
-
-
-class Checkpoint(Value):
-    """Where an earlier holder of a job stopped: a partial output, registered under its fence."""
-
-    blob: str
-    node: str
 
 
 def last_checkpoint(lease: Lease) -> Checkpoint | None:
     """The checkpoint that an earlier holder registered last, if there is one."""
-    checkpoints = msgspec.json.decode(lease.outputs, type=list[Checkpoint])
-    return checkpoints[-1] if checkpoints else None
+    return next(reversed(decode_checkpoints(lease.outputs)), None)
 
 
 class RunningJob:
@@ -42,13 +35,14 @@ class RunningJob:
     def __init__(self, lease: Lease, job: Job, tick: float) -> None:
         self.lease, self.job = lease, job
         self.started_at = self.progress_at = self.renewed_at = self.published_at = tick
-        self.progress = self._silence = 0.0
+        self.progress = self._silence = self.cpu_seconds = 0.0
         self.metrics: Mapping[str, float] = {}
         self.published: tuple[float, Mapping[str, float]] = (0.0, {})
         self.checkpoint: str | None = None
         self.registered: str | None = None
         self.worker: Worker | None = None
         self.task: asyncio.Task[None] | None = None
+        self.traceback = ""  # where it was when it died or was killed
         self.end_cause = ""  # why it was killed: it is *silent*, or its lease is *lost*
         self.stop_reason = ""  # why it was asked to stop: then its end uses up no try
         self.kill_at = math.inf
@@ -72,7 +66,10 @@ class RunningJob:
         self.stop_reason, self.kill_at = self.stop_reason or reason, min(self.kill_at, kill_at)
 
     def update(self, progress: Progress, tick: float) -> None:
-        """Store a report of the worker: any report is progress."""
+        """Store a report of the worker: any but its last, where it was at its end, is progress."""
+        if progress.traceback:
+            self.traceback = progress.traceback
+            return
         self._silence = self._silence if self.is_waiting else max(self._silence, tick - self.progress_at)
         self.phase = "running" if self.phase == "sent" else self.phase
         self.progress_at, self.progress = tick, min(max(progress.done, 0.0), 1.0)
@@ -82,8 +79,8 @@ class RunningJob:
     def measure(self, tick: float) -> JobRun:
         """How long it took until *tick*, and its longest silence."""
         silence, seconds = max(self._silence, tick - self.progress_at), tick - self.started_at
-        lease, size = self.lease, self.job.size
-        return JobRun(kind=lease.kind, variant=lease.variant, seconds=seconds, silence=silence, size=size)
+        run = JobRun(kind=self.lease.kind, variant=self.lease.variant, size=self.job.size, seconds=seconds)
+        return changed(run, silence=silence, cpu_seconds=self.cpu_seconds)
 
     def is_worth_publishing(self, tick: float) -> bool:
         """Whether it has progressed since the last event about it, and that was long enough ago."""
@@ -109,18 +106,20 @@ class RunningJob:
 
     def fault(self, error: Exception, deadline: float) -> Fault:
         """The consequence of *error* for the lease: the node's failures use up no try, the job's do."""
-        fault, text = partial(Fault, lease=self.lease), str(error) or type(error).__name__
+        traceback = getattr(error, "traceback", "") or self.traceback
+        fault, text = partial(Fault, lease=self.lease, traceback=traceback), str(error) or type(error).__name__
         if (cause := self._outside_cause(error)) is not None:
             return fault(error=text, cause=cause, started=False)
         match error:
             case errors.JobFailed() | errors.NoRoute():
-                return fault(error=text, retry=getattr(error, "retry", True), blob=error.blob)
+                version, retry = getattr(error, "version", ""), getattr(error, "retry", True)
+                return fault(error=text, retry=retry, blob=error.blob, version=version)
             case errors.ChildDied() | errors.TransferError():
                 return fault(error=text, cause="child_died" if isinstance(error, errors.ChildDied) else "error")
             case TimeoutError():
                 return fault(error=f"not done within the deadline of {deadline:g} s", cause="timeout")
-        log.warning("job %s failed", self.lease.key, exc_info=error)
-        return fault(error=f"{type(error).__name__}: {error}")
+        traceback = "".join(format_exception(error))[-TRACEBACK_CHARACTERS_MAX:]
+        return fault(error=f"{type(error).__name__}: {error}", traceback=traceback)
 
     def _outside_cause(self, error: Exception) -> str | None:
         """What a node lacks, if that is why it failed: see :data:`ringrift.work.breakers.NODE_CAUSES`; *away*, *busy*.

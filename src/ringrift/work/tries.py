@@ -14,6 +14,7 @@ from ringrift.kernel.value import Value
 from ringrift.store.ports import Reads, Tx
 from ringrift.store.records import Records
 from ringrift.work.breakers import BREAKERS, NODE, NODES
+from ringrift.work.claims import nodes_without_workload
 from ringrift.work.limits import QUARANTINES
 
 _NODES_PER_JOB = 2  # whose tries a job may use up
@@ -22,10 +23,11 @@ _SPENT = "spent"  # the index by which the jobs are found that a node gets no mo
 
 
 class JobTries(Value):
-    """A job that has failed: its kind, and how often by node.  Only one node can have used up its tries."""
+    """A job that has failed: what it is, and how often by node.  Only one node can have used up its tries."""
 
     kind: str
     failures: dict[str, int]
+    variant: str = ""
 
 
 TRIES = Records("job_tries", JobTries, limit=_SPENT_MAX)  # by job, until it ends
@@ -42,15 +44,15 @@ def retry_pause(failures: Mapping[str, int], node: str, others: Collection[str],
     return 0.0 if any(failures.get(other, 0) < retry.tries for other in others) else None
 
 
-async def able_nodes(view: Reads, kind: str) -> set[str]:
-    """The nodes that can take jobs of *kind*: present, with a profile for it, and neither lost nor refused such."""
+async def able_nodes(view: Reads, kind: str, variant: str) -> set[str]:
+    """The nodes that can take jobs of *kind* and *variant*: present, with profile and workload for it, not refused."""
     nodes = {peer.id for peer in await NODES.all(view) if peer.does(kind)} - set(await _LOST_NODES.scan(view))
     if kind in GAME_KINDS:
         nodes -= set(await QUARANTINES.get_many(view, sorted(nodes)))
     if kind not in NODE_KINDS:
         breakers = await BREAKERS.get_many(view, [f"{NODE}:{node}" for node in sorted(nodes)])
         nodes -= {name.partition(":")[2] for name, row in breakers.items() if row.is_open()}
-    return nodes
+    return nodes - await nodes_without_workload(view, kind, variant, nodes)
 
 
 async def save_tries(tx: Tx, tries: Mapping[str, JobTries], retry: Backoff) -> None:
@@ -63,5 +65,7 @@ async def save_tries(tx: Tx, tries: Mapping[str, JobTries], retry: Backoff) -> N
 async def spent_jobs(view: Reads, node: str, seconds: float) -> list[Observation]:
     """The jobs at which *node* has used up its tries while others can try them, for which they have *seconds*."""
     rows = await TRIES.find(view, _SPENT, node)
-    able = {kind: await able_nodes(view, kind) - {node} for kind in {row.kind for row in rows.values()}}
-    return [Observation(job, sum(row.failures.values()), seconds) for job, row in rows.items() if able[row.kind]]
+    pairs = {(row.kind, row.variant) for row in rows.values()}
+    waiting = {pair for pair in pairs if await able_nodes(view, *pair) - {node}}
+    jobs = [(job, row) for job, row in rows.items() if (row.kind, row.variant) in waiting]
+    return [Observation(job, sum(row.failures.values()), seconds) for job, row in jobs]

@@ -1,4 +1,4 @@
-"""Workers of one workload, kept warm between jobs and replaced before they are worn out."""
+"""Workers, each of one workload, kept warm between jobs and replaced before they are worn out."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,10 +9,10 @@ from ringrift.work.launch.ports import Launch, Worker
 
 
 class _PooledWorker:
-    """A worker, the number of jobs it has done, and its memory after the first."""
+    """A worker of *workload*, the number of jobs it has done, and its memory after the first."""
 
-    def __init__(self, worker: Worker) -> None:
-        self.worker, self.jobs, self.first_memory = worker, 0, 0
+    def __init__(self, worker: Worker, workload: str) -> None:
+        self.worker, self.workload, self.jobs, self.first_memory = worker, workload, 0, 0
 
     def is_worn_out(self, settings: WorkSettings) -> bool:
         """Whether it has done enough jobs or has grown too much since its first."""
@@ -21,18 +21,34 @@ class _PooledWorker:
 
 
 class WorkerPool:
-    """Workers of one workload."""
+    """Workers of any workload: those that are idle and those that work are together no more than the node's slots."""
 
     def __init__(self, launch: Launch, settings: WorkSettings) -> None:
         self._launch, self._settings = launch, settings
-        self._idle: list[_PooledWorker] = []
+        self._idle: list[_PooledWorker] = []  # the last one used last
+        self._busy = 0
 
     @asynccontextmanager
-    async def worker(self, *, isolate: bool = False, was_stopped: Callable[[], bool] = bool) -> AsyncIterator[Worker]:
-        """A worker for one job.  It is not used again after a failure, when worn out, or if *isolate* is set."""
-        pooled = self._idle.pop() if self._idle and not isolate else None
-        if pooled is None:
-            pooled = _PooledWorker(await self._launch.start(self._settings.workload))
+    async def worker(
+        self, workload: str, *, isolate: bool = False, was_stopped: Callable[[], object] = bool
+    ) -> AsyncIterator[Worker]:
+        """A worker of *workload* for one job; not used again after a failure, when worn out, or if *isolate* is set."""
+        self._busy += 1
+        try:
+            async with self._use(workload, isolate, was_stopped) as worker:
+                yield worker
+        finally:
+            self._busy -= 1
+
+    @asynccontextmanager
+    async def _use(self, workload: str, isolate: bool, was_stopped: Callable[[], object]) -> AsyncIterator[Worker]:
+        warm = [pooled for pooled in self._idle if pooled.workload == workload and not isolate][-1:]
+        # One that this job does not use makes room, the one that has been idle for longest first.
+        surplus = max(len(self._idle) - len(warm) + self._busy - self._settings.slots, 0)
+        ending = [pooled for pooled in self._idle if pooled not in warm][:surplus]
+        self._idle = [pooled for pooled in self._idle if pooled not in (*warm, *ending)]
+        await asyncio.shield(asyncio.gather(*(old.worker.end(self._settings.grace_seconds) for old in ending)))
+        pooled = warm[0] if warm else _PooledWorker(await self._launch.start(workload), workload)
         try:
             yield pooled.worker
         except BaseException:

@@ -28,8 +28,8 @@ def _end_with(parent: int) -> None:
 
 
 def _watch() -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # they ask the worker to stop, which takes its time
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)  # they ask the worker to stop, which takes its time, or for its stacks
     os.closerange(1, 3)  # its outputs end when the worker's do
     stdin = select.poll()
     stdin.register(0, 0)  # only its end counts: what comes in is the worker's

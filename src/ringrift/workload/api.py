@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, Protocol, TextIO, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 STAGES = ("play", "export", "train", "match", "verify", "tune", "import")
 KINDS = ("games", "samples", "model", "report")
@@ -26,6 +26,13 @@ class VariantSpec:
     players: int
     actions: int
     cpu_seconds_per_game: float  #: A hint for placement and time limits, at the workload's default settings.
+    # What the variant offers beyond the five stages.  Nothing is requested of a variant that it does not declare.
+    baselines: tuple[str, ...] = ()  #: Players that never train and that a match takes by name, the weakest first.
+    opening_plies: int = 0  #: The length of a match's openings unless the job says otherwise; 0: none is declared.
+    games_per_batch: int = 0  #: Games that one play job should have; 0: no opinion.
+    slots: int = 0  #: Jobs that one node should run at once at most; 0: no opinion, as many as it has cores.
+    can_render: bool = False  #: Positions can be drawn as text (needs ``HasBoard``).
+    can_parse: bool = False  #: Typed actions can be read, so a person can play (needs ``HasBoard``).
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,17 @@ class Block:
     scores: tuple[float, ...]  #: The candidate's share of first place.
     ranks: tuple[float, ...] = ()
     """The share of opponents that it finished ahead of, ties count half: finer with more than two players."""
+
+
+def find_block_error(blocks: Sequence[Block], players: int, numbers: range) -> str:
+    """What is wrong with *blocks*, which are evidence and should be those of *numbers*; empty if nothing is."""
+    if [block.number for block in blocks] != list(numbers):
+        return f"blocks {numbers[0]} … {numbers[-1]} are needed, not {[block.number for block in blocks[:8]]}"
+    for block in blocks:
+        for name, values in (("scores", block.scores), ("ranks", block.ranks or block.scores)):  # ranks may be left out
+            if len(values) != players or not all(isinstance(x, int | float) and 0 <= x <= 1 for x in values):
+                return f"block {block.number} needs {players} {name} from 0 to 1, not {list(values)[:8]}"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,28 +198,78 @@ class HasMeasuredParams(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalGame:
-    """A game between a person in *seat* (from 0) and one opponent in all other seats."""
+class Board(Protocol):
+    """A position.  It never changes, and two equal positions are equal and have the same hash."""
 
-    variant: str
-    seat: int
-    opponent: str  #: A title to show if there is a *model*, else the name of a player that never trains.
-    model: bytes | None
-    sims: int
-    seed: int
+    @property
+    def seat(self) -> int:
+        """The seat to move, from 0; any number once the game is over."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the game has ended."""
+
+    def legal(self) -> Sequence[int]:
+        """The actions of the seat to move, from 0 to the variant's ``actions`` - 1; none once the game is over."""
+
+    def play(self, action: int) -> Self:
+        """The position after a legal *action*.  The same seat may move again."""
+
+    def scores(self) -> Sequence[float]:
+        """Each seat's points as the board stands.  At the end the most points win, and equal points share a place."""
+
+    def render(self) -> str:
+        """The position for people: several lines of text (with ``can_render``)."""
+
+    def text(self, action: int) -> str:
+        """*action* as people type it, e.g. ``d3`` (with ``can_parse``)."""
+
+    def parse(self, text: str) -> int:
+        """The legal action that *text* names, also as ``text`` writes it (with ``can_parse``).
+
+        Raises ValueError with a message for people.
+        """
 
 
 @runtime_checkable
-class HasTerminal(Protocol):
-    """A workload that a person can play in a terminal."""
+class HasBoard(Protocol):
+    """A workload whose positions others may draw and play; ``ringrift play`` needs it."""
 
-    def play_in_terminal(self, game: TerminalGame, lines: TextIO, out: TextIO) -> bool:
-        """Play *game*: moves are read from *lines*, the board is printed to *out*.
+    def board(self, variant: str) -> Board:
+        """The first position of a game of one of its variants."""
 
-        True if it was played to its end, False if the person left.  Raises ValueError if the opponent is unusable:
-        an unknown player, a model that is none or of another variant, a bad number of simulations.
+    def choose(self, variant: str, board: Any, model: bytes | None, baseline: str | None, sims: int, seed: int) -> int:
+        """The action of *model*, or else of *baseline*, on a *board* of its own; *sims* is how many simulations a
+        model makes.  The same arguments choose alike: a new *seed* for each move makes games differ.
+
+        Raises ValueError if the player is unusable: an unknown baseline, a model that is none or of another variant.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class ParamSpec:
+    """A job parameter that a person may set: ``--set work.params.NAME=VALUE``.  The type is that of *default*."""
+
+    name: str
+    default: Scalar
+    meaning: str
+    low: float | None = None  #: With *high* the range of a number; both ends belong to it.
+    high: float | None = None
+    choices: tuple[str, ...] = ()  #: The words that are allowed; none: any.
+    unit: str = ""
+    change: str = ""  #: When to change it.
+
+
+@runtime_checkable
+class HasParams(Protocol):
+    """A workload that declares its parameters: others are refused before a run begins."""
+
+    params: Sequence[ParamSpec]
+
+
+def params_of(workload: Workload) -> Sequence[ParamSpec]:
+    """The parameters that *workload* declares."""
+    return workload.params if isinstance(workload, HasParams) else ()
 
 
 def preset_of(workload: Workload, *, cores: int, nodes: int | None = None) -> Preset:

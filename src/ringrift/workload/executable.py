@@ -1,18 +1,4 @@
-"""Executable: any program as a workload, by two commands and JSON.
-
-CMD variants                              prints {"version": "1", "variants": [{"name": "hex8_2p", "players": 2,
-                                          "actions": 61, "cpu_seconds_per_game": 0.02}]}
-CMD run --job FILE --in DIR --out DIR     FILE is the JobSpec as JSON; DIR holds the inputs, named by blob id
-
-While it runs, it prints progress, one JSON object a line: {"done": 0.4, "games": 512}.  SIGTERM asks it to stop early;
-it may come as late as the program's very last moment, and should be ignored there.
-The environment variable TRACEPARENT holds the job's place in its trace in W3C form, if it belongs to one.
-It exits with 0 (done), 75 (stopped early, the listed outputs are whole), 65 (refused: the last line on stderr is the
-reason, and may name the bad blob) or anything else (failed), and writes OUT/result.json:
-
-{"outputs": [{"kind": "games", "file": "a.bin", "meta": {"games": 512}}], "metrics": {},
- "blocks": [{"number": 0, "scores": [1.0, 0.5], "ranks": [1.0, 0.5]}], "settings": "sims=16", "refused": ["<blob>"]}
-"""
+"""Executable: any program as a workload, by two commands and JSON; docs/5-write-a-workload.md is the contract."""
 
 import json
 import os
@@ -20,6 +6,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -84,7 +71,7 @@ class Executable:
             folder = Path(name)
             _write_job(folder, job, ctx)
             paths = ("--job", folder / "job.json", "--in", folder / "in", "--out", folder / "out")
-            code, errors = self._execute(("run", *map(str, paths)), _Progress(ctx).feed, ctx.should_stop)
+            code, errors = self._execute(("run", *map(str, paths)), _beat_on_progress(ctx), ctx.should_stop)
             if code == _REFUSED:
                 reason = errors.splitlines()[-1] if errors else "refused without a reason"
                 raise Refused(reason, next((blob for blob in _inputs(job) if blob in reason), None))
@@ -107,7 +94,8 @@ class Executable:
         try:
             offer = msgspec.json.decode(output, type=_Offer)
             for spec in offer.variants:
-                if min(spec.players, spec.actions) < 1 or spec.cpu_seconds_per_game < 0:
+                hints = (spec.cpu_seconds_per_game, spec.opening_plies, spec.games_per_batch, spec.slots)
+                if min(spec.players, spec.actions) < 1 or min(hints) < 0:
                     raise msgspec.ValidationError(f"variant {spec.name!r:.80} has a number that is too small")
             return offer
         except msgspec.DecodeError as error:
@@ -115,9 +103,10 @@ class Executable:
 
     def _execute(self, words: Sequence[str], on_output: OnOutput, should_stop: Callable[[], bool]) -> tuple[int, str]:
         """Run the program to its end: its exit code and the end of its stderr."""
-        argv, limit = (*self._command, *words), _STOP_SECONDS_MAX
-        try:
-            return run_program(argv, on_output, should_stop, stop_seconds_max=limit, clock=self._clock)
+        argv, is_job, limit = (*self._command, *words), words[0] == "run", _STOP_SECONDS_MAX
+        execute = partial(run_program, stop_seconds_max=limit, clock=self._clock, passes_errors=is_job)
+        try:  # the stderr of a job goes to ours, which in a worker is the output of the job
+            return execute(argv, on_output, should_stop)
         except OSError as error:
             raise RuntimeError(f"workload {self.name!r} cannot be started: {error}") from error
 
@@ -150,24 +139,23 @@ class Executable:
         raise RuntimeError(f"the output {name!r:.80} of workload {self.name!r} is no plain file of up to {limit} bytes")
 
 
-class _Progress:
+def _beat_on_progress(ctx: JobContext) -> OnOutput:
     """Turns a program's lines into heartbeats: of lines that arrive together, the last good one."""
+    line = bytearray()
 
-    def __init__(self, ctx: JobContext) -> None:
-        self._ctx = ctx
-        self._line = bytearray()
-
-    def feed(self, data: bytes) -> None:
+    def feed(data: bytes) -> None:
         *ended, rest = data.split(b"\n")
         latest: tuple[float, Mapping[str, float]] | None = None
         for piece in ended:
-            self._line += piece
-            latest = _parse_progress(self._line) or latest
-            self._line.clear()
-        self._line += rest
-        del self._line[LINE_BYTES_MAX + 1 :]  # one byte over the limit is enough to know that it is too long
+            line.extend(piece)
+            latest = _parse_progress(line) or latest
+            line.clear()
+        line.extend(rest)
+        del line[LINE_BYTES_MAX + 1 :]  # one byte over the limit is enough to know that it is too long
         if latest:
-            self._ctx.heartbeat(latest[0], **latest[1])
+            ctx.heartbeat(latest[0], **latest[1])
+
+    return feed
 
 
 def _parse_progress(line: bytes | bytearray) -> tuple[float, Mapping[str, float]] | None:

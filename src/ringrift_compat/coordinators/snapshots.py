@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from ringrift.bus.delivery import attempt_sync
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import StoreError, require_range
+from ringrift.kernel.foreign import attempt_sync
 from ringrift_compat.coordinators.sqlite_persistence import SQLitePersistenceMixin, pack, unpack
 from ringrift_compat.daemons.base_daemon import BaseDaemon
 

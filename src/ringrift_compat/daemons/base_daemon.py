@@ -146,7 +146,8 @@ class BaseDaemon(SingletonMixin):
             while not stopping.is_set():
                 pause = await self._cycle()
                 try:
-                    await asyncio.wait_for(stopping.wait(), pause)
+                    async with asyncio.timeout(pause):
+                        await stopping.wait()
                 except TimeoutError:
                     continue
         finally:

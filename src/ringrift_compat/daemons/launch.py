@@ -15,7 +15,7 @@ from random import Random
 
 from ringrift.cli import main as cli
 from ringrift.cli.live import describe_event
-from ringrift.cli.logs import start_logs
+from ringrift.cli.logs import log_events, start_logs
 from ringrift.cli.run_plan import choose_workload, read_previous
 from ringrift.daemons import DAEMONS
 from ringrift.events.base import Envelope, Event
@@ -23,6 +23,7 @@ from ringrift.events.daemon import Failed
 from ringrift.harness import Member, settings_of
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import InputError, RingriftError, SettingsError, UnknownName
+from ringrift.kernel.exit_codes import ExitCode
 from ringrift.kernel.health import Status
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.settings import Settings
@@ -32,7 +33,6 @@ from ringrift.supervision.spec import CATEGORIES, COORDINATES
 from ringrift_compat.embedded_node import open_embedded
 from ringrift_compat.variables import read_settings
 
-_EXIT_FAILED, _EXIT_WRONG_INPUT = 1, 2
 _ID_CHARACTERS_MAX = 40
 _NO_LINE = 'no variant is open on this store, so nothing is trained; "ringrift run" opens those of the settings'
 _PROFILES = {"sync": "coordinator", "training": "full"}
@@ -54,14 +54,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def _settings(report: Callable[[str], None]) -> Settings:
+async def _settings(mode: str, report: Callable[[str], None]) -> Settings:
     """The settings in force, with the workload that ``ringrift run`` would choose; starts the log file."""
     read = read_settings()
     for line in read.warnings:
         report(line)
     previous = await read_previous(read.settings.store)
     read = read_settings(preset=choose_workload(read, previous.lines).settings(1))
-    start_logs(read.home, read.settings.sweep, debug=read.debug, trace=read.settings.trace.debug)
+    name = read.settings.node.id + ("" if mode == "all" else f"-{mode}")  # each process has a file of its own
+    start_logs(read.home, read.settings.sweep, debug=read.debug, trace=read.settings.trace.debug, node=name)
     return read.settings
 
 
@@ -108,13 +109,14 @@ async def _launch(mode: str, report: Callable[[str], None]) -> int:
     """Run until a signal comes; 0 after a clean end.  Raises Unreachable when the store is gone."""
     stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     _stop_on_signals(stop)
-    async with _open_node(await _settings(report), mode) as node:
+    async with _open_node(await _settings(mode, report), mode) as node:
 
         async def report_failure(event: Event, envelope: Envelope) -> None:
             if getattr(event, "node", None) == node.node_id:
                 report(f"PROBLEM {describe_event(event)}")
 
         node.router.subscribe(Failed, report_failure, name="launcher")
+        log_events([node])
         async with node.store.read() as view:
             lines = await LINES.all(view)
         report(_describe(node))
@@ -155,4 +157,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RingriftError as error:
         sys.stderr.write(f"launch_daemons.py: {error}\n")
         is_input = isinstance(error, InputError | UnknownName | SettingsError)
-        return _EXIT_WRONG_INPUT if is_input else _EXIT_FAILED
+        return ExitCode.WRONG_INPUT if is_input else ExitCode.FAILED

@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ringrift.bus.delivery import attempt, attempt_sync
+from ringrift.bus.delivery import attempt
 from ringrift.kernel.errors import SettingsError, SupervisionError
+from ringrift.kernel.foreign import attempt_sync
 from ringrift.kernel.health import Health, Status
 from ringrift.supervision.spec import CATEGORIES, Daemon
 from ringrift_compat.daemons.types import DaemonManagerConfig, DaemonType

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
-from ringrift.bus.delivery import attempt, attempt_sync
+from ringrift.bus.delivery import attempt
+from ringrift.kernel.foreign import attempt_sync
 from ringrift_compat.events import old_names
 from ringrift_compat.events.event_router import get_router
 from ringrift_compat.events.router_event import RouterEvent

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from ringrift.bus.delivery import attempt, attempt_sync
+from ringrift.bus.delivery import attempt
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import DeliveryError
+from ringrift.kernel.foreign import attempt_sync
 from ringrift_compat.events.handler_base import HandlerStats
 from ringrift_compat.health.circuit_breaker import CircuitBreaker, CircuitState
 

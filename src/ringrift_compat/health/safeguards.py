@@ -39,7 +39,7 @@ class Safeguards:
 async def _refuse(view: Reads, type: str, node: str, workload: str) -> str:
     """Why breakers refuse such a task; empty if they do not, or if the loop has no jobs of its type."""
     kinds = sorted(kinds_like(type) & JOB_KINDS)
-    circuits = await breakers.load_breakers(view, kinds, node, workload)
+    circuits = await breakers.load_breakers(view, kinds, node, [workload])
     refusals, _ = breakers.admit(circuits, kinds, node, workload)
     return next(iter(refusals.values())).rule if refusals and len(refusals) == len(kinds) else ""
 

@@ -129,7 +129,7 @@ async def _publish(
     if line is None:
         work = host.settings.work
         # Raises UnknownName where no workload plays this variant.
-        Registry.load(work.executables, prefer=work.workload).owner(variant, work.workload)
+        Registry.load(work.executables).owner(variant, work.workload)
         events.insert(0, Opened(variant=variant, workload=work.workload))
     *_, envelope = await node.router.publish_many(events, source=_SOURCE)
     return envelope.id, envelope.position, await wait_for_answer(node.store, envelope.id, variant, node.clock)

@@ -1,8 +1,8 @@
 """Asking: commands on a store that the test has open, from the words of their command line on."""
 
 from ringrift.cli.command import Context, Output
-from ringrift.cli.environment import read_settings
-from ringrift.cli.main import _load, _parser
+from ringrift.cli.main import _load, build_parser
+from ringrift.environment import read_settings
 from ringrift.kernel.clock import Clock, SystemClock
 from ringrift.store.ports import Store
 
@@ -12,7 +12,7 @@ NODE = "here"
 def context(store: Store | None, *words: str, clock: Clock | None = None) -> Context:
     """What the command of *words* works with."""
     effective = read_settings({"RINGRIFT_HOME": "/nowhere", "RINGRIFT_NODE_ID": NODE})
-    options = _parser(words[0]).parse_args(words)
+    options = build_parser(words[0]).parse_args(words)
     return Context(options=options, effective=effective, clock=clock or SystemClock(), opened=store)
 
 

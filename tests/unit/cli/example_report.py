@@ -1,11 +1,16 @@
 """Reported: a report of a run that never was, with a promotion, a rejection and a proof."""
 
 from ringrift.cli.report import Report
+from ringrift.cli.runs import RunRecord
+from ringrift.environment import InForce
+from ringrift.evaluation.interval import Interval
 from ringrift.events.model import Evidence
 from ringrift.kernel.settings import Policy
 from ringrift.pipeline import proof
 from ringrift.pipeline.line import Decision, Line, Stage, _BatchCounts
+from ringrift.pipeline.metrics import LineMetrics, MetricPoint
 from ringrift.pipeline.proof import Finding
+from ringrift.pipeline.ratings import RatedModel
 from unit.pipeline.story import blob
 
 EVIL = "<script>alert('x')</script> & co"
@@ -52,6 +57,51 @@ def findings(variant: str) -> tuple[Finding, ...]:
     return tuple(proof.judge(claim, ()) for claim in claims)
 
 
+def champions(variant: str) -> tuple[RatedModel, ...]:
+    """The Elo of the three champions."""
+    rows = [decision for decision in decisions(variant) if decision.promoted]
+    return tuple(
+        RatedModel(
+            model=row.model,
+            elo=Interval(value=100.0 * place, lower=90.0 * place, upper=112.0 * place),
+            generation=row.generation,
+            since=row.time,
+        )
+        for place, row in enumerate(rows)
+    )
+
+
+def trainings(variant: str) -> tuple[MetricPoint, ...]:
+    """Three trainings, each better than the one before."""
+    return tuple(
+        MetricPoint(
+            variant=variant,
+            number=number,
+            model=blob(f"{variant} {number}"),
+            generation=number + 1,
+            time=1100.0 + 150.0 * number,
+            games=300 * (number + 1),
+            positions=5000,
+            reuse=2.5,
+            steps=100,
+            seconds=4.0,
+            loss=2.0 - 0.25 * number,
+            held_out_loss=2.125 - 0.25 * number,
+        )
+        for number in range(3)
+    )
+
+
+def runs() -> tuple[RunRecord, ...]:
+    """A run before this one, and this one, with settings that others may have written."""
+    settings = {
+        "work.params.note": InForce(value=EVIL, origin="command line"),
+        "work.slots": InForce(value=1, origin="default"),
+    }
+    first = RunRecord(id="r1", number=1, began=100.0, pid=1, seed=4711, variants=(), ended=700.0, seconds=600.0)
+    return (first, RunRecord(id="r2", number=2, began=1000.0, pid=2, seed=4711, variants=(), settings=settings))
+
+
 def report(*variants: str, proof: tuple[Finding, ...] = ()) -> Report:
     """The report of a run of *variants*."""
     about = {"begun": 1000.0, "ended": 1630.0, "workload": "reversi", "seed": 4711, "variants": list(variants)}
@@ -62,4 +112,17 @@ def report(*variants: str, proof: tuple[Finding, ...] = ()) -> Report:
         lines=tuple(line(variant) for variant in variants),
         decisions={variant: decisions(variant) for variant in variants},
         proof=proof,
+        elo={variant: champions(variant) for variant in variants},
+        trainings={variant: trainings(variant) for variant in variants},
+        figures={
+            variant: LineMetrics(
+                variant=variant,
+                games_per_second=2.0,
+                window=768,
+                busy={"selfplay": 0.6},
+                training=trainings(variant)[-1],
+            )
+            for variant in variants
+        },
+        runs=runs(),
     )

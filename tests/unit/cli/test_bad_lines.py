@@ -1,12 +1,18 @@
 """Bad command lines: exit code 2, one line that says what is wrong, no traceback, and nothing is changed."""
 
+import asyncio
 from pathlib import Path
 
+import apsw
 import pytest
 
 from ringrift.cli.main import main
+from ringrift.environment import read_settings
+from ringrift.kernel.clock import SystemClock
+from ringrift.store.open import open_store
+from unit.cli.bad_lines import BYTES, HUGE, LONG, generate
 
-HUGE, LONG, BYTES = "1" + "0" * 400, "1" + "0" * 5000, "\udcff\udcfe"  # as Python reads bytes that are no UTF-8
+GENERATED = list(generate())
 FILES = {
     "latin.toml": b'[work]\nworkload = "\xff"\n',
     "huge.toml": f"[work]\nslots = {LONG}\n".encode(),
@@ -53,6 +59,9 @@ LINES = [
     f"match a b --blocks {HUGE}",
     "elo --target 1e400",
     "elo --target nan",
+    "elo --target -1",
+    "events replay --after -1",
+    "logs --node nosuch",
     "gate show --elo-0 nan",
     f"gate simulate --trials {HUGE}",
     "gate budget --share nan",
@@ -69,7 +78,52 @@ LINES = [
     f"pause --variant {BYTES}",
     "pause --for 1e400",
     f"doctor {BYTES}",
+    "run --variants ",
+    "run --variants=",
+    "run --variants hex8_2p,,hex8_3p",
+    "run --variants Hex8-2p",
+    "run --set work.workload=chess",
+    "run --set work.params.x=nan --set work.workload=fake",
+    f"run --set work.params.x={HUGE} --set work.workload=fake",
+    "config shw",
+    "config show a_2p b_2p",
+    "config explain",
+    "config explain work.slot",
+    "config diff",
+    "doctor extra",
     f"{BYTES}",
+]
+NEED_A_STORE = [
+    "readers forget nosuch",
+    "why chess_2p",
+    "elo --variant chess_2p",
+    "models show nosuch",
+    "models list --variant chess_2p",
+    "events show nosuch",
+    "lineage nosuch",
+    "jobs show nosuch",
+    "jobs cancel nosuch",
+    "jobs retry nosuch",
+    "config diff r9",
+    "data adopt nosuch",
+    "quarantine release nosuch",
+    "promotions --variant chess_2p",
+    "dlq show nosuch",
+    "dlq retry nosuch",
+    "alerts clear nosuch",
+    "request chess_2p train",
+    "match nosuch other",
+    "blast --node nosuch",
+    "pause --variant chess_2p",
+    "why Hex8-2p",
+    "elo --variant hex8",
+    "jobs list --variant hex8_0p",
+    "pause --for soon",
+    "models verify nosuch",
+    "models export nosuch x",
+    "data gc nosuch",
+    "data du nosuch",
+    "pause --node nosuch",
 ]
 
 
@@ -97,6 +151,83 @@ def test_a_bad_line_is_refused(
     assert end.value.code == 2, errors
     assert errors.splitlines()[-1].startswith("ringrift")
     assert sorted(folder.iterdir()) == before
+
+
+def content(database: Path) -> list[tuple[object, ...]]:
+    """Every row of every table."""
+    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return [(name, *row) for name in sorted(names) for row in connection.execute(f'SELECT * FROM "{name}"')]
+    finally:
+        connection.close()
+
+
+def make_store(home: Path) -> Path:
+    """An empty store in *home*."""
+
+    async def create() -> Path:
+        settings = read_settings({"RINGRIFT_HOME": str(home)}).settings.store
+        Path(settings.path).parent.mkdir(parents=True)
+        async with open_store(settings, SystemClock()):
+            return Path(settings.path)
+
+    return asyncio.run(create())
+
+
+def test_two_hundred_wrong_lines_end_without_a_traceback(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command with every kind of bad value: exit code 2, a last line that begins with our name, nothing made."""
+    monkeypatch.setenv("RINGRIFT_HOME", str(folder / "home"))
+    before, failures = sorted(folder.iterdir()), []
+    for words in GENERATED:
+        try:
+            main(words)
+        except SystemExit as end:
+            errors = capsys.readouterr().err
+            if end.code != 2 or not errors.splitlines()[-1].startswith("ringrift"):
+                failures.append((words, end.code, errors[-200:]))
+        except BaseException as error:  # noqa: BLE001 - every escape is a traceback for a person
+            failures.append((words, error, ""))
+
+    assert len(GENERATED) >= 200
+    assert failures == []
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("line", NEED_A_STORE)
+def test_a_name_that_does_not_exist_changes_nothing(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Refused with exit code 2 by a line that names it, and the store holds what it held."""
+    monkeypatch.setenv("RINGRIFT_HOME", str(tmp_path / "home"))
+    database = make_store(tmp_path / "home")
+    before = content(database)
+
+    with pytest.raises(SystemExit) as end:
+        main(line.split(" "))
+
+    errors = capsys.readouterr().err
+    assert end.value.code == 2, errors
+    assert errors.splitlines()[-1].startswith("ringrift")
+    assert content(database) == before
+
+
+@pytest.mark.parametrize(
+    "line", ["why Hex8-2p", "elo --variant hex8", "jobs list --variant hex8_0p", "run --variants x"]
+)
+def test_a_variant_of_another_form_is_refused_with_the_form(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether there is a store or not, and whichever command it is."""
+    monkeypatch.setenv("RINGRIFT_HOME", str(tmp_path / "home"))
+
+    with pytest.raises(SystemExit) as end:
+        main(line.split(" "))
+
+    assert end.value.code == 2
+    assert "is not valid: write it as board_Np" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("variable", ["RINGRIFT_HOME", "RINGRIFT_NODE_ID", "RINGRIFT_COORDINATOR_DB"])

@@ -211,7 +211,7 @@ def test_resume_names_what_stays_braked(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-@pytest.mark.parametrize("words", [("status",), ("why", VARIANT), ("why", "hex8_3p"), ("health",)], ids=" ".join)
+@pytest.mark.parametrize("words", [("status",), ("health",)], ids=" ".join)
 def test_a_brake_comes_first_in_every_view(tmp_path: Path, words: tuple[str, ...]) -> None:
     """Each state in force with who, why, until when and how to resume; without one there is no such line."""
 
@@ -251,6 +251,25 @@ def test_a_brake_comes_first_in_every_view(tmp_path: Path, words: tuple[str, ...
 def test_the_live_view_prints_every_change(event: RunStateChanged, sentence: str) -> None:
     """In a sentence, with how to resume."""
     assert describe_event(event) == sentence
+
+
+@pytest.mark.parametrize("variant", [VARIANT, "hex8_3p"])
+def test_why_names_every_brake(tmp_path: Path, variant: str) -> None:
+    """Behind its answer: those of other stages as well, and also for a variant that has no line yet."""
+
+    async def story(world: World) -> None:
+        await world.keep(at(Stage.COLLECTING).line)
+        assert "BRAKE" not in (await ask_in(world, "why", variant)).text
+        await ask_in(world, "pause", "--for", "2h", "--reason", "upgrade")
+        await ask_in(world, "stop", "--now", "--stage", "export")
+
+        output = await ask_in(world, "why", variant)
+
+        assert "BRAKE: cluster is paused since " in output.text
+        assert "BRAKE: stage export is in emergency since " in output.text
+        assert [state.scope for state in output.value["run_states"]] == ["cluster", "stage:export"]
+
+    play(tmp_path, story)
 
 
 def test_why_names_the_holder_of_the_training_slot(tmp_path: Path) -> None:

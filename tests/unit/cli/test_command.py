@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ringrift.cli.command import Command, Context, Output, run
-from ringrift.cli.main import _COMMANDS, _load, _parser
+from ringrift.cli.main import _COMMANDS, _load, build_parser
 from ringrift.kernel.errors import SettingsError, Unreachable
 
 
@@ -25,7 +25,7 @@ def test_every_command_describes_itself(name: str) -> None:
     assert description[0].isupper()
     assert description.endswith(".")
     assert _load(name).prepare or _load(name).question
-    [commands] = [action for action in _parser(name)._actions if action.dest == "command"]
+    [commands] = [action for action in build_parser(name)._actions if action.dest == "command"]
     assert commands.choices is not None
     child = commands.choices[name]  # type: ignore[call-overload]  # a mapping, which the type of choices does not say
     assert [action.dest for action in child._actions if not action.help] == []

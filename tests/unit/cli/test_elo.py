@@ -2,10 +2,13 @@
 
 import pytest
 
-from ringrift.cli.commands.elo import _as_text, _promotion_errors
+from ringrift.cli.commands.elo import _as_text, _players_table, _promotion_errors
 from ringrift.evaluation.budget import begin, open_account, settle
 from ringrift.evaluation.interval import Interval
 from ringrift.kernel.settings import Budget, Gate
+from ringrift.kernel.value import changed
+from ringrift.pipeline.metrics import LineMetrics, MetricPoint
+from ringrift.pipeline.ratings import RatedModel
 
 NOW = 10_000.0
 ERRORS = {"tests": 5, "promotions": 2, "false_at_most": 0.12, "share_at_most": 0.06, "budget": 0.1}
@@ -18,7 +21,8 @@ def climb(
     """A line that has come so far."""
     models = {"start": START, "champion": CHAMPION, "generation": 3, "promotions": 3}
     strength = {"elo": elo, "elo_per_hour": pace, "eta_seconds": eta, "blocks": 96, "rated": rated}
-    return {"variant": "hex8_2p", "games": 12_345, **models, **strength}
+    about = {"variant": "hex8_2p", "games": 12_345, "metrics": LineMetrics(variant="hex8_2p"), "players": ()}
+    return {**about, **models, **strength}
 
 
 def between(lower: float, upper: float) -> Interval:
@@ -91,3 +95,31 @@ def test_the_errors_of_the_run_are_those_of_its_account() -> None:
 def test_a_store_without_lines_says_so() -> None:
     """There is nothing to show but the budget."""
     assert _as_text((), ERRORS, None, NOW).startswith("no lines yet")
+
+
+def test_how_a_line_trains_stands_beside_its_strength() -> None:
+    """Losses, speed, positions, window, reuse, games a second and busy cores; dashes for what is not known."""
+    point = MetricPoint(variant="hex8_2p", number=3, model=CHAMPION, generation=3, time=0.0, positions=45_000)
+    point = changed(point, window=2_560, steps=100, reuse=2.0, seconds=20.0, loss=2.25, held_out_loss=2.5)
+    metrics = LineMetrics(
+        variant="hex8_2p", training=point, games_per_second=12.345, busy={"selfplay": 0.5, "sync": 0.0}
+    )
+
+    with_metrics = _as_text((climb() | {"metrics": metrics},), ERRORS, None, NOW).split("\n\n")[1]
+    without = _as_text((climb(),), ERRORS, None, NOW).split("\n\n")[1]
+
+    head, row = with_metrics.splitlines()
+    assert " ".join(head.split()) == "variant loss held-out loss steps/s positions window reuse games/s cores busy"
+    assert " ".join(row.split()) == "hex8_2p 2.2500 2.5000 5.0 45,000 2,560 games 2.00 12.35 selfplay 50%"
+    assert without.splitlines()[1].split() == ["hex8_2p", *("—" * 8)]
+
+
+def test_every_player_of_a_line_is_listed_with_its_bounds() -> None:
+    """Models by their generation, players that never train by their name."""
+    model = RatedModel(model=CHAMPION, elo=between(100.0, 140.0), generation=3, since=1.0, blocks=96)
+    uct = RatedModel(model="uct:200", elo=between(-10.0, 30.0), blocks=16)
+
+    lines = _players_table((model, uct)).splitlines()
+
+    assert lines[1].split() == ["3", "bbbbbbbbbb", "+120", "(+100", "…", "+140)", "96"]
+    assert lines[2].split() == ["—", "uct:200", "+10", "(-10", "…", "+30)", "16"]

@@ -1,34 +1,28 @@
 """What people hear of while the loop runs: every event that is for people has a sentence."""
 
+import asyncio
 from io import StringIO
 from pathlib import Path
 from string import Formatter
+from typing import cast
 
 import msgspec
 import pytest
+from tools.terminal import Terminal
 
-from ringrift.cli.live import (
-    _BAR,
-    _DECISIONS_AT_ONCE,
-    _SENTENCES,
-    _WINDOW_SECONDS,
-    Live,
-    _bar,
-    _row,
-    _sentence,
-    _stage_share,
-    _strength_text,
-    _Throughput,
-    describe_event,
-)
+from ringrift.cli.live import _SENTENCES, Live, _stage_share, describe_event
+from ringrift.environment import read_terminal
 from ringrift.events import alert, cluster, custom, daemon, data, evaluation, model, node, tuning, work
-from ringrift.events.base import Event, Unknown
-from ringrift.events.catalog import FOR_PEOPLE
+from ringrift.events.base import Envelope, Event, Unknown
+from ringrift.events.catalog import EVENTS, FOR_PEOPLE
 from ringrift.events.evaluation import Block
+from ringrift.harness import Cluster
 from ringrift.kernel.settings import Gate, Policy
 from ringrift.kernel.value import changed
-from ringrift.pipeline.line import DECISIONS, Candidate, Challenge, Stage
-from unit.cli.example_report import decisions, line
+from ringrift.pipeline.line import Candidate, Challenge, Stage
+from ringrift.store.ports import Store
+from unit.cli.example_report import line
+from unit.kernel.manual_clock import ManualClock
 from unit.work.world import World, play
 
 V = "hex8_2p"
@@ -88,7 +82,7 @@ SENTENCES: list[tuple[Event, str]] = [
         evaluation.Reviewed(
             variant=V, model="m" * 64, opponent="k", passed=False, blocks=9, score=0.4, elo=-70.4, reason="due"
         ),
-        "hex8_2p: review of mmmmmmmmmm FAILED at -70 Elo: due",
+        "hex8_2p: review of mmmmmmmmmm FAILED, -70 over its opponent: due",
     ),
 ]
 
@@ -111,10 +105,11 @@ def test_what_nobody_wants_to_hear_is_not_told() -> None:
     assert describe_event(Unknown(wire_name="x.y", raw=b"{}")) is None
 
 
-@pytest.mark.parametrize("event", _SENTENCES, ids=lambda event: event.name())
-def test_a_sentence_names_fields_of_its_event(event: type[Event]) -> None:
-    """A renamed field would otherwise be noticed only when the event comes."""
-    names = [field for _, field, _, _ in Formatter().parse(_SENTENCES[event]) if field is not None]
+@pytest.mark.parametrize("name", _SENTENCES)
+def test_a_sentence_names_fields_of_its_event(name: str) -> None:
+    """A renamed field or event would otherwise be noticed only when the event comes."""
+    [event] = [event for event in EVENTS if event.name() == name]
+    names = [field for _, field, _, _ in Formatter().parse(_SENTENCES[name]) if field is not None]
 
     assert {name.removeprefix("0.") for name in names} <= set(event.__struct_fields__)
 
@@ -125,12 +120,6 @@ def test_long_words_have_an_end() -> None:
 
     assert text is not None
     assert len(text) <= 160
-
-
-@pytest.mark.parametrize(("part", "full"), [(0.0, 0), (0.5, _BAR // 2), (1.0, _BAR), (7.0, _BAR), (-1.0, 0)])
-def test_a_bar_is_as_full_as_its_share(part: float, full: int) -> None:
-    """And never longer than it is."""
-    assert _bar(part) == "█" * full + "·" * (_BAR - full)
 
 
 @pytest.mark.parametrize(
@@ -155,56 +144,131 @@ def test_a_stage_is_as_far_as_what_it_waits_for(stage: Stage, part: float) -> No
     assert _stage_share(stands, policy, {(V, "train"): 0.75, ("hex8_3p", "export"): 0.9}) == part
 
 
-def test_strength_is_told_as_a_rough_sum() -> None:
-    """With bounds, and not at all before the first promotion on evidence."""
-    assert _strength_text(decisions(V), 2).startswith("about +294 ±")
-    assert _strength_text(decisions(V)[:2], 2) == "—"
+def failed(kind: str = "train", cause: str = "error") -> work.Failed:
+    """A failed attempt, with a traceback of two frames."""
+    trace = 'File "/a/b/play.py", line 3, in run\n  File "/a/b/game.py", line 33, in step\nValueError: no such move'
+    about = {"variant": V, "node": "n", "job": "j1", "kind": kind}
+    return work.Failed(error="ValueError: no\n such move", traceback=trace, cause=cause, **about)
 
 
-def test_a_line_is_told_in_a_row_and_in_words() -> None:
-    """Where it stands, its champion, its strength and its games."""
-    strength, share = _strength_text(decisions(V), 2), _stage_share(line(V), Policy(games_per_export=768), {})
+def printed(*events: Event) -> list[str]:
+    """The lines that *events* leave."""
+    out = StringIO()
+    live = Live(out, Policy(), ManualClock(), table=False)
 
-    row, words = _row(line(V), strength, share, 0.0, 0.0), _sentence(line(V), strength, share)
+    async def story() -> None:
+        for event in events:
+            await live._print_event(event, Envelope(id="e", name=event.name(), body=b""))
 
-    assert row[:2] == (V, Stage.COLLECTING)
-    assert line(V).champion[:10] in row
-    assert words.startswith(f"{V} collecting 25%, generation 2 (")
-    assert "Elo over generation 0, 2304 games" in words
-
-
-def test_pace_is_that_of_the_last_minute() -> None:
-    """Games from before do not count, and nothing seen is no throughput."""
-    throughput = _Throughput()
-    assert throughput.total() == 0.0
-
-    for second in range(0, 301, 10):
-        throughput.add(float(second), {"a": 100 * second, "b": max(second - 240, 0)})
-
-    assert throughput.of("a") == pytest.approx(100.0)
-    assert throughput.of("b") == pytest.approx(1.0, abs=10 / _WINDOW_SECONDS)
-    assert throughput.total() == pytest.approx(101.0, abs=10 / _WINDOW_SECONDS)
+    asyncio.run(story())
+    return out.getvalue().splitlines()
 
 
-def test_a_redraw_reads_only_new_decisions(tmp_path: Path) -> None:
-    """However many there were before: those of this variant alone, in their order, over as many pages as it takes."""
+def test_the_first_failure_of_a_kind_of_job_is_shown_at_once() -> None:
+    """In a line with file and line of the innermost frame, then the command that shows all; others are counted."""
+    lines = printed(failed(), failed(), failed("play"))
+
+    assert lines == [
+        "FAILED: train hex8_2p on n: ValueError: no such move at game.py:33",
+        "  see:  ringrift jobs show j1",
+        "FAILED: play hex8_2p on n: ValueError: no such move at game.py:33",
+        "  see:  ringrift jobs show j1",
+    ]
+
+
+def test_a_job_that_was_only_stopped_has_not_failed() -> None:
+    """Asked to stop, or held by another node now: nothing is wrong with the job."""
+    assert printed(failed(cause="stopped"), failed(cause="lost")) == []
+
+
+class Screen(StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        """It is."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("variables", "colour", "redraw"),
+    [
+        ({"TERM": "xterm"}, True, True),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False, True),
+        ({"TERM": "dumb"}, False, False),
+        ({}, False, False),
+    ],
+)
+def test_colour_and_redrawing_depend_on_the_terminal(variables: dict[str, str], colour: bool, redraw: bool) -> None:
+    """NO_COLOR takes the colour, a dumb terminal both; what is no terminal never has them."""
+    assert read_terminal(Screen(), variables) == (colour, redraw)
+    assert read_terminal(StringIO(), variables) == (False, False)
+
+
+def test_what_is_drawn_is_erased_also_after_the_screen_became_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many rows go up as the lines now take, from the first column, where the terminal may have echoed a key."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    out = Screen()
+    live = Live(out, Policy(), ManualClock(), table=True)
+    live._draw(["x" * 70, "y" * 30])
+    monkeypatch.setenv("COLUMNS", "40")
+
+    live.line("done")
+
+    assert out.getvalue().endswith("\r\x1b[3A\x1b[Jdone\n")
+
+
+def test_the_echo_of_a_key_is_erased_with_the_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal prints ``^C`` behind the view: the next line begins in the first column, and nothing is left."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    out, terminal = Screen(), Terminal(80, 24)
+    live = Live(out, Policy(), ManualClock(), table=True)
+    live._draw(["hex8_2p collecting", "until Ctrl-C"])
+    out.write("^C")
+
+    live.line("done")
+
+    terminal.feed(out.getvalue().replace("\n", "\r\n"))
+    assert terminal.text() == "done"
+
+
+class Broken(StringIO):
+    """A pipe that nothing reads any more."""
+
+    def write(self, text: str) -> int:
+        """Always fails."""
+        raise BrokenPipeError
+
+
+def test_a_broken_pipe_ends_the_view_and_nothing_else() -> None:
+    """A line that nobody reads raises nothing where it is printed; the view itself ends with the error."""
+    live = Live(Broken(), Policy(), ManualClock(), table=False)
+
+    live.line("hello")
+    live.line("hello")
+
+    with pytest.raises(BrokenPipeError):
+        asyncio.run(live._redraw_forever(Cluster(cast("Store", None), ())))
+
+
+def test_a_redraw_reads_slow_figures_once_a_second(tmp_path: Path) -> None:
+    """Four redraws a second show progress from what is in memory, and each line's figures as they were."""
 
     async def story(world: World) -> None:
-        live = Live(StringIO(), Policy(), world.clock, table=False)
-        blank, shown = decisions(V)[0], list[list[float]]()
+        await world.keep(line(V))
+        live = Live(StringIO(), Policy(variants=(V,)), world.clock, table=False)
+        cluster = Cluster(world.store, ())
 
-        async def decide(variant: str, first: int, count: int) -> None:
-            rows = [changed(blank, id=f"{variant}:{n:06}", variant=variant, time=float(n)) for n in range(first, count)]
-            async with world.store.begin() as tx:
-                await DECISIONS.put(tx, rows)
+        async def games() -> int:
+            [view] = (await live._read(cluster)).lines
+            return view.metrics.games
 
-        for first, count in ((0, 2 * _DECISIONS_AT_ONCE), (2 * _DECISIONS_AT_ONCE, 2 * _DECISIONS_AT_ONCE + 3)):
-            await decide(V, first, count)
-            await decide("square8_2p", first, count)
-            async with world.store.read() as view:
-                shown.append([decision.time for decision in await live._decisions_about(view, V)])
-            async with world.store.begin() as tx:  # what was read is not read again
-                await DECISIONS.delete(tx, [f"{V}:{n:06}" for n in range(count - 1)])
-        assert shown == [[float(n) for n in range(2 * _DECISIONS_AT_ONCE + more)] for more in (0, 3)]
+        assert await games() == 2304
+        await world.keep(changed(line(V), counts=changed(line(V).counts, games=3000, games_kept=3000)))
+        assert await games() == 2304
+        world.clock.seconds += 1.0
+        assert await games() == 3000
 
     play(tmp_path, story)

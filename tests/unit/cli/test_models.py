@@ -11,13 +11,14 @@ from ringrift.cli import command
 from ringrift.cli.commands import match, models, promotions
 from ringrift.cli.commands.promotions import SAME, UNDECIDED, DecisionView, _Promotion, _Recount, _recount
 from ringrift.cli.follow_jobs import JobsResult, follow_jobs
-from ringrift.cli.main import _load, _parser
+from ringrift.cli.main import _load, build_parser
+from ringrift.evaluation.interval import Interval
 from ringrift.events import evaluation, model, work
 from ringrift.events.base import Event
 from ringrift.events.evaluation import Block
 from ringrift.jobs import Import, Job, Match, Purpose, Verify
 from ringrift.kernel.errors import InputError, SettingsError, Unreachable
-from ringrift.kernel.settings import Gate
+from ringrift.kernel.settings import Gate, WorkSettings
 from ringrift.pipeline.line import DECISIONS, EVIDENCE, Decision, Stage
 from ringrift.pipeline.models import resolve
 from ringrift.pipeline.ratings import record_blocks
@@ -45,7 +46,7 @@ DECIDED = Decision(
 
 def options(opponent: str | None, blocks: int) -> Namespace:
     """The command line of a match of the champion."""
-    return _parser("match").parse_args(["match", VARIANT, str(opponent), "--blocks", str(blocks)])
+    return build_parser("match").parse_args(["match", VARIANT, str(opponent), "--blocks", str(blocks)])
 
 
 async def decide(world: World, decision: Decision, nodes: str) -> None:
@@ -71,7 +72,7 @@ async def decide(world: World, decision: Decision, nodes: str) -> None:
 
 
 def test_every_model_is_listed_with_what_is_trained_and_what_came_in(tmp_path: Path) -> None:
-    """Generation, state, since, hash and Elo; one in training has no weights yet, one from elsewhere no generation."""
+    """With its gain over the predecessor; one in training has no weights yet, one from elsewhere no generation."""
 
     async def story(world: World) -> None:
         state = at(Stage.TRAINING, rounds=1)
@@ -88,37 +89,30 @@ def test_every_model_is_listed_with_what_is_trained_and_what_came_in(tmp_path: P
             (None, "imported", blob("foreign")),
             (2, "training", None),
         ]
-        assert rows[1]["elo"] == pytest.approx(190.8, abs=0.1)
+        assert rows[1]["gain"] == pytest.approx(190.8, abs=0.1)
         assert rows[1]["blocks"] == 12
-        assert [row["elo"] for row in (rows[0], rows[2], rows[3])] == [None, None, None]
+        assert [row["gain"] for row in (rows[0], rows[2], rows[3])] == [None, None, None]
 
     play(tmp_path, story)
 
 
 def test_the_list_is_a_table() -> None:
-    """Short hashes, signed Elo, dashes for what there is not."""
+    """Short hashes, Elo over generation 0 with bounds, the gain over the predecessor, dashes for what there is not."""
+    elo = Interval(value=180.4, lower=120.0, upper=240.0)
+    test = {"elo": elo, "gain": 190.8, "blocks": 12, "held_out_loss": 1.25}
     rows = [
-        models._row(VARIANT, blob("new"), 1, "champion", 40.0) | {"elo": 190.8, "blocks": 12},
+        models._row(VARIANT, blob("new"), 1, "champion", 40.0) | test,
         models._row(VARIANT, None, 2, "training", 100.0),
     ]
 
     text = models._models_text(rows, 100.0)
 
-    assert text.splitlines()[0].split() == ["variant", "generation", "state", "since", "model", "Elo", "blocks"]
-    assert text.splitlines()[1].split() == [
-        "hex8_2p",
-        "1",
-        "champion",
-        "1",
-        "min",
-        "0",
-        "s",
-        "ago",
-        blob("new")[:10],
-        "+191",
-        "12",
-    ]
-    assert text.splitlines()[2].split() == ["hex8_2p", "2", "training", "0", "s", "ago", "—", "—", "—"]
+    head, first, second, note = text.splitlines()
+    assert " ".join(head.split()) == "variant generation state since model Elo gain* blocks held-out loss"
+    words = f"hex8_2p 1 champion 1 min 0 s ago {blob('new')[:10]} +180 (+120 … +240) +191 12 1.2500"
+    assert first.split() == words.split()
+    assert second.split() == ["hex8_2p", "2", "training", "0", "s", "ago", *("—" * 5)]
+    assert note == "* over the predecessor, in their match"
     assert models._models_text([], 0.0) == "no models yet"
 
 
@@ -141,7 +135,7 @@ def test_one_model_is_shown_with_life_evidence_and_files(tmp_path: Path) -> None
         assert one["decisions"][0].played == {"a": 2, "b": 1}
         assert f"model {champion}\n  hex8_2p, generation 1, champion" in text
         assert f"champion before: {before}" in text
-        assert "12 blocks, score 0.750 (+191 Elo), LLR 3.50 of -2.90 … 2.90, alpha 0.04" in text
+        assert "12 blocks, score 0.750 (gain over the predecessor +191), LLR 3.50 of -2.90 … 2.90, alpha 0.04" in text
         assert "gate: 0 against 200 Elo, 4 to 40 blocks" in text
         assert "blocks by node: a 2, b 1" in text
         assert text.endswith(f"file  n: n/{champion[:2]}/{champion}")
@@ -171,7 +165,7 @@ def test_commands_need_a_store(tmp_path: Path) -> None:
     line = ["models", "list", "--set", f"store.path={tmp_path / 'none.db'}"]
 
     with pytest.raises(Unreachable):
-        command.run(_load("models"), _parser("models").parse_args(line))
+        command.run(_load("models"), build_parser("models").parse_args(line))
 
     assert list(tmp_path.iterdir()) == []
 
@@ -218,7 +212,7 @@ def promotion(says: str, *, promoted: bool, gone: int = 4) -> _Promotion:
     """A decision of which the gate would have said *says*."""
     decision = msgspec.structs.replace(DECIDED, promoted=promoted)
     again = _Recount(node="b", outcome=says, blocks=8, excluded=gone)
-    return _Promotion(view=DecisionView(decision=decision, elo=190.8), champion=promoted, recount=again)
+    return _Promotion(view=DecisionView(decision=decision, gain=190.8), champion=promoted, recount=again)
 
 
 def test_a_rejection_stands_as_long_as_nothing_else_is_decided() -> None:
@@ -354,7 +348,7 @@ def test_a_match_says_score_and_elo_with_bounds() -> None:
     assert (result["blocks"], result["score"].value) == (20, 0.75)
     assert 0.5 < result["score"].lower < 0.75 < result["score"].upper < 1.0
     assert match._as_text(result).splitlines()[0] == "hex8_2p: m against random, 20 blocks"
-    assert "Elo +191 (" in match._as_text(result)
+    assert "gain over the opponent +191 (" in match._as_text(result)
 
 
 def test_a_match_is_cut_into_jobs_that_promote_nobody(tmp_path: Path) -> None:
@@ -366,11 +360,11 @@ def test_a_match_is_cut_into_jobs_that_promote_nobody(tmp_path: Path) -> None:
         await keep(world, at(Stage.COLLECTING, rounds=1))
         async with world.store.read() as view:
             line_options = options("uct:200", 20)
-            jobs = await match._jobs_of(view, line_options, 8)
+            jobs = await match._jobs_of(view, line_options, WorkSettings(), 8)
             line_options = options(line.previous, 8)
-            [own] = await match._jobs_of(view, line_options, 8)
+            [own] = await match._jobs_of(view, line_options, WorkSettings(), 8)
             with pytest.raises(SettingsError, match="--blocks 0 is not valid: must lie between 1 and 10000"):
-                await match._jobs_of(view, options("random", 0), 8)
+                await match._jobs_of(view, options("random", 0), WorkSettings(), 8)
 
         assert [(job.first, job.count, job.baseline) for job in jobs] == [
             (0, 8, "uct:200"),

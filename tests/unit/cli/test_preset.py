@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ringrift.cli import run_plan
-from ringrift.cli.environment import EffectiveSettings, read_settings
 from ringrift.cli.run_plan import choose_workload
+from ringrift.environment import EffectiveSettings, read_settings
 from ringrift.kernel.errors import UnknownName
 from ringrift.pipeline.line import Line
 from ringrift.workload.api import Preset
@@ -103,4 +103,4 @@ def test_a_workload_without_a_preset_has_defaults(effective: EffectiveSettings) 
 
     assert chosen.settings(nodes=3) == {"work.workload": "fake"}
     assert (chosen.preset().nodes, chosen.preset().minutes) == (3, 0.0)
-    assert run_plan._with_measured_params(effective.settings, chosen.workload) == effective.settings
+    assert run_plan._measure_params(chosen.workload) == {}

@@ -19,7 +19,7 @@ async def fill_after(world: World, runs: int, batch_seconds: float) -> set[int]:
     await world.keep(at(Stage.COLLECTING).line)
     event = Opened(variant=VARIANT, workload="fake")
     async with world.store.begin() as tx:
-        await record_runs(tx, [JobRun(kind=Play.kind(), variant=VARIANT, seconds=2.0, size=10)] * runs)
+        await record_runs(tx, [JobRun(kind=Play.kind(), variant=VARIANT, seconds=2.0, size=10)] * runs, 1e6)
         policy = changed(POLICY, batch_seconds=batch_seconds)
         await fill(event, world.envelope(event), tx, policy=policy, envelopes=world.envelopes)
     jobs = [decode(row.kind, row.body) for row in await world.jobs("ready")]

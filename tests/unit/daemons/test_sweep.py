@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.json import encode
 
 from ringrift.daemons.sweep import _Files
 from ringrift.events.data import Removed
@@ -12,15 +13,17 @@ from ringrift.jobs import Distribute, Play, Verify
 from ringrift.kernel.errors import InputError, NodeAway, NoRoute
 from ringrift.kernel.settings import Policy
 from ringrift.kernel.value import changed
-from ringrift.pipeline import operator
+from ringrift.pipeline import operator, retention
 from ringrift.pipeline.inbox import INBOX, InboxFile
 from ringrift.pipeline.line import LINES, Batch
 from ringrift.pipeline.models import MODELS, Change, State, become, resolve
 from ringrift.pipeline.operator import Actor
 from ringrift.pipeline.ratings import RATINGS
 from ringrift.sim.blobs import MemoryBlobs
-from ringrift.store.ports import Put
+from ringrift.store.ports import Lease, Put, Renewal
 from ringrift.sync.transfer import Transfer
+from ringrift.work.checkpoints import CHECKPOINTS, Checkpoint
+from ringrift.work.desk import Done, Fault
 from ringrift.work.limits import VERDICTS
 from unit.pipeline.blob_rig import DAY, LINE, OTHER, SWEEP, Shelf, collecting, made, write
 from unit.pipeline.story import VARIANT, blob
@@ -63,6 +66,41 @@ def test_unneeded_blobs_go_when_they_are_old(tmp_path: Path) -> None:
 
     async def reach(node: str) -> MemoryBlobs:
         raise NodeAway(node)
+
+    play(tmp_path, story)
+
+
+def test_a_checkpoint_goes_when_its_job_has_ended(tmp_path: Path) -> None:
+    """While the job runs, or waits after it was given back or has failed, it stays; then no grace is needed."""
+
+    async def story(world: World) -> None:
+        shelf, desk = Shelf(world), world.desk()
+        first, other, leftover = await shelf.put("first", "other", "leftover")
+        await desk.enqueue([Verify(variant=VARIANT, model=blob("m")), Verify(variant=VARIANT, model=blob("n"))])
+
+        async def claim(*checkpoints: str) -> list[Lease]:
+            leases = list(await desk.claim([Verify.kind()], 2))
+            pairs = zip(leases, checkpoints, strict=False)
+            outputs = [(lease, encode([Checkpoint(blob=name, node="here")])) for lease, name in pairs]
+            await desk.renew([Renewal(job=row.job, fence=row.fence, outputs=data) for row, data in outputs])
+            return leases
+
+        leases = await claim(first, other)
+        assert await shelf.sweep() == {first, other, leftover}  # they run
+        await desk.fail([Fault(lease=lease, error="stopped", started=False) for lease in leases])
+        world.clock.seconds += 60 * DAY
+        again = await shelf.put("first")
+        assert await shelf.sweep() == {first, other}  # they were given back
+        leases = await claim()
+        await desk.finish([Done(lease=Renewal(job=leases[0].job, fence=leases[0].fence))])
+        assert await shelf.sweep() == {first, other}  # it was stored a moment ago: perhaps for another job
+        world.clock.seconds += retention.CHECKPOINT_SECONDS + 1
+        assert await shelf.sweep() == {other}
+        await desk.fail([Fault(lease=leases[1], error="refused", retry=False)])
+        assert await shelf.sweep() == set()
+        assert again == [first]
+        async with world.store.read() as view:
+            assert await CHECKPOINTS.scan(view) == {}
 
     play(tmp_path, story)
 

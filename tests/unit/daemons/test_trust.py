@@ -14,9 +14,10 @@ from ringrift.events.base import Event
 from ringrift.events.evaluation import Block, BlocksPlayed
 from ringrift.events.selfplay import BatchFinished
 from ringrift.events.work import Buried
-from ringrift.jobs import Match, Play, Purpose
+from ringrift.jobs import Match, Play, Purpose, decode
 from ringrift.kernel.errors import LeaseLost
 from ringrift.kernel.value import Value, changed
+from ringrift.pipeline.line_settings import LINE_SETTINGS, LineSettings
 from ringrift.pipeline.trust import CANARIES, SETTLE_SECONDS, TALLIES, TRUSTS
 from ringrift.store.ports import JobRow, Renewal
 from ringrift.store.records import Records
@@ -53,6 +54,27 @@ async def shut(world: World) -> list[str]:
     """Return the quarantined nodes."""
     async with world.store.read() as view:
         return sorted(await QUARANTINES.scan(view))
+
+
+@pytest.mark.parametrize("baselines", [(), ("weak",), ("weak", "strong"), None])
+def test_canaries_ask_only_for_what_the_variant_declares(tmp_path: Path, baselines: tuple[str, ...] | None) -> None:
+    """A variant without such players, like many an own game, is asked for none; also one that was asked before."""
+
+    async def story(world: World) -> None:
+        await join(world, "a", "n1")
+        if baselines == ():
+            await react(world, batch("a", 40))
+            await world.desk("a").claim(["match"], 9)
+        async with world.store.begin() as tx:
+            await LINE_SETTINGS.put_at(tx, {VARIANT: LineSettings(workload="chess", baselines=baselines)})
+        await react(world, batch("n1", 40))
+
+        rows = [decode(row.kind, row.body) for row in await world.jobs("ready")]
+        pairs = [(row.candidate, row.opponent) for row in rows if isinstance(row, Match)]
+        expected = {(): [], ("weak",): [("weak", "weak")], None: [("greedy", "random")]}
+        assert pairs == expected.get(baselines, [("strong", "weak")])
+
+    play(tmp_path, story)
 
 
 async def canary(world: World, name: str, scores: tuple[float, ...]) -> None:

@@ -64,6 +64,19 @@ def test_variants_and_versions_have_canaries_of_their_own() -> None:
     assert len({fresh(variant, version).seed for variant in ("hex8_2p", "hex8_3p") for version in "12"}) == 4
 
 
+def test_canaries_are_between_declared_players() -> None:
+    """The two weakest, or the only one against itself; others are another match, and without any there is none."""
+    players = {
+        names: fresh("hex8_2p", "1", names) for names in (("random",), ("random", "greedy", "uct:200"), ("x", "y"))
+    }
+
+    assert job(players["random", "greedy", "uct:200"], "n1", 0, 1).candidate == "greedy"
+    assert [made.players for made in players.values()] == [("random", "random"), ("greedy", "random"), ("y", "x")]
+    assert len({made.seed for made in (*players.values(), NEW)}) == 4
+    assert not any(made.refused for made in players.values())
+    assert fresh("hex8_2p", "1", ()).refused
+
+
 @pytest.mark.parametrize("order", [("a", "b", "bad"), ("bad", "a", "b"), ("a", "bad", "b")])
 def test_a_single_mismatch_is_enough_at_any_time(order: tuple[str, ...]) -> None:
     """Results from before the truth is established are judged with it."""

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from ringrift.evaluation.gate import elo
-from ringrift.evaluation.interval import _BLOCKS_MIN, PRIOR_BLOCKS, in_elo, of_score, quantile, summed
+from ringrift.evaluation.interval import _BLOCKS_MIN, PRIOR_BLOCKS, in_elo, of_match, of_score, quantile
 
 RUNS = 1500
 
@@ -88,19 +88,17 @@ def test_an_interval_in_elo_is_the_elo_of_its_bounds() -> None:
     assert in_elo(of_score([1 / 3] * 100, 3, 0.95), 3).value == pytest.approx(0.0, abs=1e-9)
 
 
-def test_promotions_add_up() -> None:
-    """The sum is the sum, and uncertainty grows with every step and shrinks with blocks."""
-    one, two = summed([(0.6, 50, 2)], 0.95), summed([(0.6, 50, 2), (0.7, 50, 2)], 0.95)
-    more = summed([(0.6, 200, 2)], 0.95)
+def test_the_gain_of_a_match_is_surer_with_more_blocks() -> None:
+    """Its value is that of the score."""
+    few, many = of_match(0.6, 50, 2, 0.95), of_match(0.6, 200, 2, 0.95)
 
-    assert two.value == pytest.approx(elo(0.6, 2) + elo(0.7, 2))
-    assert two.upper - two.lower > one.upper - one.lower > more.upper - more.lower > 0
-    assert summed([], 0.95).value == 0.0
+    assert few.value == many.value == pytest.approx(elo(0.6, 2))
+    assert few.upper - few.lower > many.upper - many.lower > 0
 
 
 def test_a_match_won_in_every_game_has_bounds_too() -> None:
     """A score of 1 does not give a certain bound."""
-    actual = summed([(1.0, 16, 2)], 0.95)
+    actual = of_match(1.0, 16, 2, 0.95)
 
     assert math.isfinite(actual.lower)
     assert actual.lower < actual.value < actual.upper

@@ -12,8 +12,6 @@ from ringrift.kernel.ranges import Branch, Range
 from ringrift.kernel.settings import PROFILES, NodeSettings, Settings
 from ringrift.kernel.value import Value
 
-# Numbers without a range, each for a reason: any seed will do.
-UNBOUNDED = {"policy.seed"}
 # Fields whose range another field of the branch narrows: their ends have a test of their own.
 DEPENDENT = {"elect_seconds", "role_seconds", "elo_0", "elo_1", "blocks_min", "blocks_max"}
 
@@ -97,7 +95,7 @@ def test_a_range_that_depends_on_another_field(branch: str, allowed: dict[str, A
 
 def test_every_number_of_the_settings_has_a_range() -> None:
     """No number is unbounded or below a sensible minimum."""
-    assert {key for key in LEAVES if is_number(key)} - RANGES.keys() == UNBOUNDED
+    assert {key for key in LEAVES if is_number(key)} - RANGES.keys() == set()
 
 
 @pytest.mark.parametrize("key", sorted(RANGES))
@@ -126,13 +124,51 @@ def test_an_unknown_key_is_named(key: str) -> None:
     assert key.removesuffix(".x") in str(refused.value)
 
 
-def test_an_unknown_key_lists_the_valid_ones() -> None:
-    """The error for a misspelt key lists its neighbours."""
-    with pytest.raises(UnknownName) as unknown:
-        Settings().overlaid({"node": {"idd": "a"}})
+@pytest.mark.parametrize(
+    ("key", "close"), [("node.idd", "node.id"), ("slots", "work.slots"), ("polcy.gate.elo_1", "policy.gate.elo_1")]
+)
+def test_an_unknown_key_suggests_the_close_ones(key: str, close: str) -> None:
+    """The error for a misspelt key, or for one without its branch, names what was probably intended."""
+    with pytest.raises(
+        UnknownName, match=rf"unknown setting '{key.partition('.')[0]}.*did you mean .*{close}"
+    ) as error:
+        Settings().overlaid(tree(key, "a"))
 
-    assert unknown.value.name == "node.idd"
-    assert unknown.value.names == ("node.disabled_daemons", "node.ephemeral", "node.id", "node.profile")
+    assert close in error.value.names
+
+
+def test_a_key_that_is_a_value_and_a_branch_is_refused() -> None:
+    """Two settings that cannot both hold are named, whichever comes first."""
+    for values in ({"work": 1, "work.slots": 2}, {"work.slots": 2, "work.slots.x": 2}):
+        with pytest.raises(SettingsError, match="itself is set to"):
+            Settings().overlaid(values)
+
+
+def test_the_entries_of_a_table_are_set_one_by_one() -> None:
+    """A job parameter leaves the others as they were."""
+    before = Settings().overlaid({"work.params": {"sims": 32}})
+
+    assert before.overlaid({"work.params.lr": 0.1}).work.params == {"sims": 32, "lr": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("work.slots", "many", "must be a whole number"),
+        ("cluster.beat_seconds", "soon", "must be a number"),
+        ("node.ephemeral", 1, "must be true or false"),
+        ("policy.variants", "hex8_2p", 'must be a list of text, e.g. ["a", "b"]'),
+        ("work.params", {"x": [1]}, "must be a table whose values are text, a whole number, a number or true or false"),
+        ("policy.gate", "strict", "must be a table of settings"),
+        ("policy.iterations_max", "x", "must be a whole number"),
+    ],
+)
+def test_a_value_of_another_type_says_which_type_is_expected(key: str, value: object, words: str) -> None:
+    """In words, not in those of a library."""
+    with pytest.raises(SettingsError) as refused:
+        Settings().overlaid(tree(key, value))
+
+    assert refused.value.limit == words
 
 
 @pytest.mark.parametrize(

@@ -70,12 +70,11 @@ def result(job: Job, scores: tuple[float, ...] = WIN) -> Event:
     raise AssertionError(job)
 
 
-def burial(job: Job, culprit: str | None = None) -> work.Buried:
+def burial(job: Job, culprit: str | None = None, cause: str = "error") -> work.Buried:
     """The event when *job* will never be done."""
     names = {"purpose": job.purpose, "candidate": job.candidate} if isinstance(job, Match) else {}
-    return work.Buried(
-        variant=VARIANT, job="j", kind=job.kind(), key=job.key, error="exit 13", attempts=4, blob=culprit, **names
-    )
+    names |= {"key": job.key, "cause": cause}
+    return work.Buried(variant=VARIANT, job="j", kind=job.kind(), error="exit 13", attempts=4, blob=culprit, **names)
 
 
 def label(job: Job) -> str:
@@ -145,9 +144,9 @@ class Story:
         """End the oldest live job of *kind* with success."""
         return self.publish(result(self.pop(kind), scores))
 
-    def bury(self, kind: str, culprit: str | None = None) -> Step:
+    def bury(self, kind: str, culprit: str | None = None, cause: str = "error") -> Step:
         """End the oldest live job of *kind* for good."""
-        return self.publish(burial(self.pop(kind), culprit))
+        return self.publish(burial(self.pop(kind), culprit, cause))
 
     def pop(self, kind: str) -> Job:
         """Remove and return the oldest live job of *kind*."""

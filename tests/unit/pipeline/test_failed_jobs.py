@@ -122,19 +122,77 @@ def test_an_export_that_fails_without_a_cause_waits_for_games() -> None:
     assert story.line.counts == _BatchCounts(batches=2, games=20, stored=2, games_kept=20)
 
 
-@pytest.mark.parametrize("kind", ["sync", "verify"])
-def test_a_candidate_without_verification_is_rejected(kind: str) -> None:
-    """A candidate whose copy or check is buried is rejected with the reason and without evidence."""
+CULPRITS = [("sync", "candidate", "error"), ("verify", "candidate", "refused"), ("verify", "", "refused")]
+CULPRITS += [("verify", "", "cancelled"), ("sync", "", "cancelled")]
+
+
+@pytest.mark.parametrize(("kind", "culprit", "cause"), CULPRITS)
+def test_a_candidate_that_is_at_fault_itself_is_rejected(kind: str, culprit: str, cause: str) -> None:
+    """No copy of it is left, the workload refuses it, or a person gives it up: rejected, without evidence."""
     story = at(Stage.VERIFYING, rounds=0)
     candidate = story.line.candidate
     assert candidate is not None
 
-    step = story.bury(kind)
+    step = story.bury(kind, candidate.model if culprit else None, cause)
 
     rejected = step.events[-1]
     assert isinstance(rejected, model.Rejected)
     assert (rejected.model, rejected.reason, rejected.evidence) == (candidate.model, f"{kind} failed: exit 13", None)
     assert (step.line.stage, step.line.candidate) == (Stage.COLLECTING, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "stage"), [(k, Stage.VERIFYING) for k in ("sync", "verify")] + [("match", Stage.EVALUATING)]
+)
+@pytest.mark.parametrize("cause", ["error", "child_died", "timeout"])
+def test_a_candidate_that_could_not_be_tested_waits(kind: str, stage: Stage, cause: str) -> None:
+    """The same jobs are asked for again, each time later, with a verdict; when one goes well the test goes on."""
+    story = at(stage, rounds=0)
+    before, failed = story.line, next(job for job in story.alive.values() if job.kind() == kind)
+
+    pauses = []
+    for _ in range(12):
+        step = story.bury(kind, cause=cause)
+        [again] = [job for job in step.jobs if job.key == failed.key]
+        assert (step.line.stage, step.line.candidate, step.decision) == (stage, before.candidate, None)
+        [verdict] = [verdict for verdict in step.verdicts if verdict.gate == "setback"]
+        assert not verdict.allowed
+        assert "exit 13" in verdict.rule
+        pauses.append(again.pause_seconds)
+        story.alive = {again.key: again} | story.alive
+
+    assert pauses[:4] == [2.0, 4.0, 8.0, 16.0]
+    assert pauses[-1] == 600.0
+    story.go(Stage.DISTRIBUTING)
+    assert (story.line.generation, story.line.setbacks) == (1, 0)
+
+
+@pytest.mark.parametrize("cause", ["refused", "error"])
+def test_a_match_that_cannot_be_played_says_nothing_about_the_candidate(cause: str) -> None:
+    """A refusal that names nothing, such as that of a stage that the workload lacks, rejects nobody."""
+    story = at(Stage.EVALUATING, rounds=0)
+    candidate = story.line.candidate
+
+    step = story.bury("match", cause=cause)
+
+    assert (step.line.stage, step.line.candidate, step.decision) == (Stage.EVALUATING, candidate, None)
+
+
+def test_a_champion_that_a_workload_refuses_is_not_lost() -> None:
+    """It was checked when it was promoted: play waits with a verdict, longer each time, until a batch is played."""
+    story = at(Stage.COLLECTING, rounds=2)
+    champion, counts = story.line.champion, story.line.counts
+    story.fill()
+
+    for _ in range(2):
+        step = story.bury("play", champion, "refused")
+        assert (step.line.champion, step.line.counts, step.events, step.decision) == (champion, counts, (), None)
+        assert [verdict.gate for verdict in step.verdicts if not verdict.allowed] == ["setback"]
+    story.fill()
+    assert [job.pause_seconds for job in story.alive.values() if job.kind() == "play"] == [4.0, 4.0]
+    story.play_batch()
+
+    assert story.line.setbacks == 0
 
 
 def test_a_failed_extra_copy_does_not_reject_a_candidate() -> None:
@@ -147,27 +205,31 @@ def test_a_failed_extra_copy_does_not_reject_a_candidate() -> None:
     assert story.publish(burial(extra)).line == before
 
 
-def test_a_match_that_cannot_be_played_rejects_the_candidate() -> None:
-    """A buried match ends the challenge and cancels the rest of it."""
+def test_a_match_that_the_candidate_spoils_rejects_it() -> None:
+    """A buried match that names the candidate ends the challenge and cancels the rest of it."""
     story = at(Stage.EVALUATING, rounds=0)
+    assert story.line.candidate is not None
 
-    step = story.bury("match")
+    step = story.bury("match", story.line.candidate.model)
 
     assert (step.line.stage, step.line.candidate) == (Stage.COLLECTING, None)
     assert "match" not in story.labels()
 
 
 def test_generation_0_is_made_again_until_it_is_good() -> None:
-    """Without a champion there is nothing to go back to: training, copy and check of the first model start over."""
+    """Without a champion there is nothing to go back to: the first model is made again, each time later."""
     story = Story()
     [first] = story.alive.values()
 
-    for kind in ("train", "sync", "verify"):
+    for round, kind in enumerate(("train", "sync", "verify")):
         if kind != "train":
             story.finish("train")
-        step = story.bury(kind)
+        candidate = story.line.candidate
+        step = story.bury(kind, candidate.model if candidate else None)
 
-        assert (step.line.stage, step.jobs) == (Stage.STARTING, (first,))
+        later = msgspec.structs.replace(first, pause_seconds=2.0 * 2**round)
+        assert (step.line.stage, step.jobs) == (Stage.STARTING, (later,))
+        assert any(verdict.gate == "setback" and "exit 13" in verdict.rule for verdict in step.verdicts)
         story.alive = {first.key: first}
 
 
@@ -221,7 +283,8 @@ def test_a_lost_champion_without_a_predecessor_leads_back_to_generation_0() -> N
     step = story.bury("play", story.line.champion)
 
     assert (step.line.stage, step.line.champion, step.line.generation) == (Stage.STARTING, None, -1)
-    assert [job for job in step.jobs if isinstance(job, Train)] == list(Story().alive.values())
+    trains = [msgspec.structs.replace(job, pause_seconds=0.0) for job in step.jobs if isinstance(job, Train)]
+    assert trains == list(Story().alive.values())
     assert story.go(Stage.COLLECTING).line.generation == 0
 
 

@@ -14,10 +14,12 @@ from ringrift.kernel.settings import Replicas, Settings
 from ringrift.kernel.value import changed
 from ringrift.pipeline.file_jobs import FileJobs
 from ringrift.sync.transfer import Transfer
+from ringrift.work.limits import LineWork
 from ringrift.workload.api import Artifact, JobResult
 from unit.work.world import World, play
 
 V = "hex8_2p"
+FAKE = LineWork(workload="fake")
 
 
 class FullBlobs(FolderBlobs):
@@ -209,7 +211,7 @@ def test_a_result_is_recorded_and_linked_to_its_inputs(tmp_path: Path) -> None:
     async def story(world: World, fleet: Fleet) -> None:
         batch = Artifact(kind="games", blob="b" * 64, size=1, meta={"games": 3})
 
-        made = fleet.file_jobs().conclude(Play(variant=V, model="m" * 64, games=3), JobResult(outputs=(batch,)))
+        made = fleet.file_jobs().conclude(Play(variant=V, model="m" * 64, games=3), JobResult(outputs=(batch,)), FAKE)
 
         assert [event.name() for event in made.events] == ["selfplay.batch_finished"]
         assert made.events[0].ephemeral
@@ -229,7 +231,7 @@ def test_a_refused_batch_is_no_parent_of_the_samples(tmp_path: Path) -> None:
         samples = Artifact(kind="samples", blob="s" * 64, size=1, meta={"samples": 30, "games": 3})
         export = Export(variant=V, batches=("b" * 64, "c" * 64))
 
-        made = fleet.file_jobs().conclude(export, JobResult(outputs=(samples,), refused=("c" * 64,)))
+        made = fleet.file_jobs().conclude(export, JobResult(outputs=(samples,), refused=("c" * 64,)), FAKE)
 
         assert made.links == (("s" * 64, "b" * 64),)
 

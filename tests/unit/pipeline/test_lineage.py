@@ -10,17 +10,17 @@ import pytest
 from ringrift import __version__
 from ringrift.jobs import Export, Job, Play, Train
 from ringrift.kernel.errors import InputError, InvalidId, UnknownName
-from ringrift.kernel.settings import WorkSettings
 from ringrift.pipeline import lineage
 from ringrift.pipeline.line import Line, Stage
 from ringrift.pipeline.models import resolve
 from ringrift.pipeline.records import save_line
 from ringrift.store.ports import Origin, Reads, Share
+from ringrift.work.limits import LineWork
 from ringrift.workload.api import Artifact, JobResult, Kind, Scalar
 from unit.work.world import World, play
 
 V = "hex8_2p"
-WORK = WorkSettings(workload="fake", params={"sims": 16, "device": "cpu"})
+WORK = LineWork(workload="fake", params={"sims": 16, "device": "cpu"})
 
 
 def ended(job: Job, kind: Kind, **meta: Scalar) -> Origin:

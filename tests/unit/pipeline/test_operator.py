@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ringrift.events import model, pipeline
-from ringrift.jobs import Distribute, Import, Verify
+from ringrift.jobs import Distribute, Import
 from ringrift.kernel.errors import InputError, InvalidId, UnknownName
 from ringrift.pipeline import operator
 from ringrift.pipeline.line import DECISIONS, Stage, check
@@ -329,20 +329,22 @@ def test_the_same_file_is_imported_once(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_the_result_of_a_check_is_newer_than_its_request(tmp_path: Path) -> None:
-    """An earlier event about the model is not taken for the answer."""
+def test_the_result_of_an_import_is_newer_than_its_request(tmp_path: Path) -> None:
+    """An earlier event about the file is not taken for the answer."""
 
     async def story(world: World) -> None:
         messages = at(Stage.COLLECTING, rounds=1)
         await keep(world, messages)
-        await world.router.publish(model.Verified(variant=VARIANT, model=messages.line.champion or "", node="n"))
+        earlier = model.Imported(variant=VARIANT, model=blob("made"), source=blob("file"), node="n")
+        await world.router.publish(earlier)
         async with world.store.begin() as tx:
-            job, after = await operator.verify_model(tx, await resolve(tx, VARIANT), actor=actor(world))
+            job, after = await operator.import_model(tx, VARIANT, blob("file"), actor=actor(world))
 
         async with world.store.read() as view:
             behind = [envelope.name for envelope in await view.read(after, 100)]
-        assert job == Verify(variant=VARIANT, model=messages.line.champion or "", priority=job.priority)
-        assert "model.verified" not in behind
+        assert job == Import(variant=VARIANT, file=blob("file"), priority=job.priority)
+        assert job.is_ended_by(earlier)
+        assert "model.imported" not in behind
 
     play(tmp_path, story)
 

@@ -92,6 +92,17 @@ def test_a_claim_is_played_in_blocks_of_its_own(variant: str, baselines: tuple[s
     assert len({(job.seed, job.plies) for job in jobs}) == 1
 
 
+@pytest.mark.parametrize("plies", [0, 4, 12])
+def test_openings_have_the_length_that_the_variant_declares(plies: int) -> None:
+    """A game of nine moves would be over after ten; with 0 the workload takes its own length."""
+    expected = proof.claims(VARIANT, line(), DECISIONS, POLICY, ("uct:200",), plies)
+
+    jobs = proof.jobs_for(expected, SEED)
+
+    assert {job.plies for job in jobs} == {plies}
+    assert {job.params.get("opening_plies", 0) for job in jobs} == {plies}
+
+
 def test_seeds_differ_by_run_and_variant() -> None:
     """Another run proves itself in other openings."""
     seeds = {proof._matches(claim(variant), seed)[0].seed for variant in ("hex8_2p", "hex8_3p") for seed in (1, 2)}
@@ -131,7 +142,7 @@ def test_a_claim_holds_if_its_lower_bound_is_above_the_limit(scores: tuple[float
     assert (actual.met, actual.n, actual.blocks) == (met, 256, 128)
     assert actual.score == sum(scores) / 2
     assert actual.lower <= actual.score <= actual.upper
-    assert (actual.lower > actual.limit) == met == (actual.elo_lower > 0)
+    assert (actual.lower > actual.limit) == met == (actual.gain_lower > 0)
     assert ("is above" in actual.why) == met
 
 

@@ -29,7 +29,8 @@ async def work(loop: SimLoop, mail: asyncio.Queue[str], rng: Random) -> None:
         await elapse(rng.random())
         await mail.put(_HOST.get().host)
         with suppress(TimeoutError):
-            await asyncio.wait_for(mail.get(), 0.2)
+            async with asyncio.timeout(0.2):
+                await mail.get()
         for nap in {asyncio.create_task(elapse(rng.random())) for _ in range(5)}:
             await nap
         _, rest = await asyncio.wait({loop.create_future() for _ in range(3)}, timeout=0.1)

@@ -74,6 +74,11 @@ def test_clearing_brings_a_given_up_daemon_back(tmp_path: Path) -> None:
 
             await wait_until(lambda: health(sup, "weak").status is Status.HEALTHY)
             assert runs() >= 4
+
+            async def is_published() -> bool:
+                return bool(await world.events(Cleared))
+
+            await wait_until(is_published)  # it is published later
             assert await world.events(Cleared) == [Cleared(daemon="weak", node="here")]
             await sup.clear("weak")
             assert len(await world.events(Cleared)) == 1, "it had not been given up"

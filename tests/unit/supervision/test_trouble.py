@@ -133,7 +133,9 @@ def test_a_daemon_that_ignores_its_stop_is_named_until_it_ends(tmp_path: Path) -
 
         async with sup.run([serving("sound"), serving("leaky", clings, stop_seconds_max=2.0)], PARTS, "full"):
             begun = asyncio.get_running_loop().time()
-            assert not await sup.stop("leaky")
+            stopping = asyncio.ensure_future(sup.stop("leaky"))
+            await wait_until(lambda: health(sup, "leaky").reason == "stopped", PATIENT)  # it still has time: no fault
+            assert not await stopping
             assert asyncio.get_running_loop().time() - begun == pytest.approx(2.0)
             assert health(sup, "leaky").status is Status.UNHEALTHY
             assert "still runs" in health(sup, "leaky").reason

@@ -12,7 +12,7 @@ from ringrift.events.work import Buried, Enqueued
 from ringrift.jobs import Distribute, Play
 from ringrift.kernel.errors import InvalidWork, LeaseLost
 from ringrift.store.ports import JobRequest, Lease, Put, Renewal
-from ringrift.work.desk import ERROR_CHARACTERS_MAX, Done, Fault, JobOutcome, _grouped
+from ringrift.work.desk import _ERROR_CHARACTERS_MAX, Done, Fault, JobOutcome, _grouped
 from unit.work.world import World, play
 
 
@@ -97,9 +97,10 @@ def test_a_job_out_of_attempts_is_buried_with_its_reason(tmp_path: Path) -> None
             job=lease.job,
             kind="play",
             key="play:hex8_2p:7",
-            error="x" * ERROR_CHARACTERS_MAX,
+            error="x" * _ERROR_CHARACTERS_MAX,
             attempts=1,
             blob="m",
+            cause="refused",
         )
         assert [row.state for row in await world.jobs()] == ["dead"]
 

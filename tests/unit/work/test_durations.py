@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringrift.work.durations import _BATCH_FACTOR_MAX, JobRun, _Durations, _lease_seconds, _with_run, batch_size
+from ringrift.kernel.value import changed
+from ringrift.work.durations import (
+    _BATCH_FACTOR_MAX,
+    JobLoad,
+    JobRun,
+    _Durations,
+    _lease_seconds,
+    _load,
+    _with_run,
+    batch_size,
+)
 
 SECONDS = st.floats(0, 1e6)
 
@@ -14,7 +24,7 @@ def measured(*runs: tuple[float, float]) -> _Durations:
     durations = _Durations()
     for seconds, silence in runs:
         run = JobRun(kind="play", variant="v", seconds=seconds, silence=silence, size=10)
-        durations = _with_run(durations, run)
+        durations = _with_run(durations, run, 1e6)
     return durations
 
 
@@ -62,3 +72,26 @@ def test_no_measurement_leads_out_of_the_bounds(
 
     assert low <= _lease_seconds(durations, low, high) <= max(low, high)
     assert max(games // _BATCH_FACTOR_MAX, 1) <= batch_size(durations, games, target) <= games * _BATCH_FACTOR_MAX
+
+
+def test_a_job_counts_in_every_minute_that_it_lasted() -> None:
+    """By its share; so that a long one is not all in the minute of its end, and what is long ago is forgotten."""
+    run = JobRun(kind="play", variant="v", seconds=90.0, size=30, cpu_seconds=180.0)
+
+    durations = _with_run(_Durations(), run, 6_030.0)
+    long = _with_run(_Durations(), changed(run, seconds=6_000.0, size=100), 12_000.0)
+
+    rows = [(row.number, row.cpu_seconds, row.units) for row in durations.minutes]
+    assert rows == [(99, pytest.approx(120.0), pytest.approx(20.0)), (100, pytest.approx(60.0), pytest.approx(10.0))]
+    assert [row.number for row in long.minutes] == list(range(190, 200))
+    assert sum(row.units for row in long.minutes) == pytest.approx(10.0)
+
+
+def test_what_was_done_lately_is_that_of_the_last_minutes() -> None:
+    """Since the first job where that is later; nothing of an hour ago."""
+    run = JobRun(kind="play", variant="v", seconds=30.0, size=30, cpu_seconds=15.0)
+    durations = _with_run(_Durations(), run, 6_030.0)
+
+    assert _load(durations, 6_060.0) == JobLoad(seconds=60.0, cpu_seconds=15.0, units=30.0)
+    assert _load(durations, 9_660.0) == JobLoad(seconds=600.0, cpu_seconds=0.0, units=0.0)
+    assert len(_with_run(durations, run, 9_660.0).minutes) == 1

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ringrift.jobs import Play
+from ringrift.jobs import Job, Play
 from ringrift.kernel.errors import JobFailed
 from ringrift.kernel.settings import WorkSettings
 from ringrift.store.ports import JobRow
+from ringrift.work.desk import JobOutcome
 from ringrift.work.launch.ports import Progress, ReportProgress
+from ringrift.work.limits import LineWork
 from ringrift.work.run_states import set_run_state
 from ringrift.workload.api import JobResult, JobSpec
 from unit.work.loop_workers import LoopLaunch, LoopWorker
@@ -118,6 +120,32 @@ def test_a_job_that_stops_when_asked_is_recorded(tmp_path: Path) -> None:
             await claimed(world)
             rows = await by_variant(world)
         assert (rows["v"].state, rows["w"].state, rows["w"].attempts) == ("done", "ready", 0)
+
+    play(tmp_path, story, simulated=True)
+
+
+@pytest.mark.parametrize(("partial", "error"), [(True, "cluster is in emergency: a test"), (False, "0 blocks")])
+def test_a_job_that_returns_too_little_when_asked_to_stop_has_no_error(
+    tmp_path: Path, partial: bool, error: str
+) -> None:
+    """It is given back with the reason of the stop; a result that claims to be whole is an error as always."""
+
+    async def story(world: World) -> None:
+        async def obedient(worker: LoopWorker, spec: JobSpec, report: ReportProgress) -> JobResult:
+            report(Progress(0.5, {}))
+            await worker.stop.wait()
+            return JobResult(partial=partial)
+
+        def refuse(job: Job, result: JobResult, line: LineWork) -> JobOutcome:
+            raise JobFailed("0 blocks")
+
+        await world.desk().enqueue([job("v")])
+        async with running(runner(world, LoopLaunch(obedient), SETTINGS, wait=asyncio.sleep, make_outcome=refuse)):
+            await claimed(world, "v")
+            await set_state(world, "cluster", "emergency")
+            await claimed(world)
+            [row] = await world.jobs()
+        assert (row.state, row.attempts, row.error) == ("ready", 0, error)
 
     play(tmp_path, story, simulated=True)
 

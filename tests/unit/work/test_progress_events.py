@@ -10,6 +10,7 @@ from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.errors import JobFailed
 from ringrift.work.desk import cancel
 from ringrift.work.launch.ports import Progress, ReportProgress
+from ringrift.work.runner import _LOST
 from ringrift.work.running_job import _PUBLISH_SECONDS, RunningJob
 from ringrift.workload.api import JobResult, JobSpec
 from unit.work.loop_workers import LoopLaunch, LoopWorker
@@ -107,7 +108,7 @@ def test_a_returned_or_lost_job_has_an_end_too(tmp_path: Path) -> None:
             await wait_until(lambda: any(isinstance(event, work.Failed) for event in events))
 
         failures = {event.error for event in events if isinstance(event, work.Failed) and event.again}
-        assert failures == {"another node holds it now", "node here is stopping"}
+        assert failures == {_LOST, "node here is stopping"}
 
     play(tmp_path, story)
 

@@ -18,10 +18,12 @@ from ringrift.kernel.errors import JobFailed, NodeAway
 from ringrift.kernel.settings import WorkSettings
 from ringrift.store.ports import JobRequest, JobRow
 from ringrift.sync.transfer import Transfer
+from ringrift.work.checkpoints import Checkpoint
 from ringrift.work.desk import Fault, JobOutcome, cancel
 from ringrift.work.launch.ports import Progress, ReportProgress
+from ringrift.work.limits import LineWork
 from ringrift.work.runner import OnProgress, Runner
-from ringrift.work.running_job import Checkpoint, RunningJob, last_checkpoint
+from ringrift.work.running_job import RunningJob, last_checkpoint
 from ringrift.work.worker_pool import WorkerPool
 from ringrift.workload.api import JobResult, JobSpec
 from unit.work.loop_workers import LoopLaunch, LoopWorker
@@ -52,7 +54,7 @@ def runner(world: World, launch: LoopLaunch, settings: WorkSettings = SETTINGS, 
     parts = {
         "fetch_inputs": all_here,
         "run_on_node": moved_at_once,
-        "make_outcome": lambda job, result: JobOutcome(),
+        "make_outcome": lambda job, result, line: JobOutcome(),
         "wait": _soon,
         "publish": world.router.publish_memory,
     } | changes
@@ -97,7 +99,7 @@ def test_jobs_are_done_and_published(tmp_path: Path) -> None:
 
     async def story(world: World) -> None:
         launch = LoopLaunch()
-        runs = runner(world, launch, make_outcome=lambda job, result: JobOutcome(events=(Left(node="played"),)))
+        runs = runner(world, launch, make_outcome=lambda job, result, line: JobOutcome(events=(Left(node="played"),)))
         await world.desk().enqueue([job(), Distribute(variant="hex8_2p", model="m")])
 
         async with running(runs):
@@ -122,7 +124,7 @@ def test_a_failure_ends_the_lease_with_its_reason(tmp_path: Path) -> None:
                     raise ZeroDivisionError("by chance")
             return JobResult()
 
-        def make_outcome(job: Job, result: JobResult) -> JobOutcome:
+        def make_outcome(job: Job, result: JobResult, line: LineWork) -> JobOutcome:
             return JobOutcome(events=(Left(node="\ud800" if job.seed == 3 else "fine"),))
 
         await world.desk().enqueue([job(seed) for seed in (1, 2, 3, 4)])

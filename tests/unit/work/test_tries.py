@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events.work import Buried
 from ringrift.jobs import JobFilter, Play
 from ringrift.kernel.backoff import Backoff
@@ -13,8 +14,8 @@ from ringrift.kernel.breaker import BreakerState
 from ringrift.kernel.settings import WorkSettings
 from ringrift.store.ports import Lease, Renewal
 from ringrift.work.breakers import BREAKERS, StoredBreaker
-from ringrift.work.desk import Done, Fault, cancel
-from ringrift.work.limits import QUARANTINES
+from ringrift.work.desk import Done, Fault, StoreDesk, cancel
+from ringrift.work.limits import LINE_WORK, QUARANTINES, LineWork
 from ringrift.work.tries import _LOST_NODES, TRIES, able_nodes, retry_pause
 from unit.work.world import RETRY, World, play
 
@@ -196,8 +197,34 @@ def test_nodes_that_cannot_take_a_job_are_not_waited_for(tmp_path: Path) -> None
             await BREAKERS.put(tx, [StoredBreaker(subject="node:broken", state=BreakerState.OPEN, failures=1)])
             verdict = StoredBreaker(subject="node:quarantined").verdict("claim")
             await QUARANTINES.put_at(tx, {"quarantined": verdict})
-            assert await able_nodes(tx, "play") == {"fine"}
-            assert await able_nodes(tx, "train") == {"fine", "quarantined"}
-            assert await able_nodes(tx, "distribute") == {"fine", "quarantined", "broken", "files"}
+            assert await able_nodes(tx, "play", "hex8_2p") == {"fine"}
+            assert await able_nodes(tx, "train", "hex8_2p") == {"fine", "quarantined"}
+            assert await able_nodes(tx, "distribute", "hex8_2p") == {"fine", "quarantined", "broken", "files"}
+
+    play(tmp_path, story)
+
+
+def test_a_node_without_the_workload_is_not_waited_for(tmp_path: Path) -> None:
+    """Once it has left the job in the queue for that reason, the first node tries it for the last time at once."""
+
+    async def story(world: World) -> None:
+        async def find(workload: str) -> str:
+            return "it is not installed"
+
+        await world.beat("n1")
+        await world.beat("other")
+        async with world.store.begin() as tx:
+            await LINE_WORK.put_at(tx, {"hex8_2p": LineWork(workload="chess")})
+        await world.desk().enqueue([job()])
+        for _ in range(RETRY.tries):
+            await try_once(world, "n1")
+        assert await try_once(world, "n1") is None
+        other = StoreDesk(
+            world.store, world.clock, EnvelopeFactory("other", world.clock, world.ids), WorkSettings(), find
+        )
+        assert not await other.claim({"play"}, 1)
+
+        assert await try_once(world, "n1") is not None
+        assert [row.state for row in await world.jobs()] == ["dead"]
 
     play(tmp_path, story)

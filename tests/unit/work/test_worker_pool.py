@@ -27,7 +27,7 @@ SETTINGS = WorkSettings(jobs_per_child=3, child_growth_bytes_max=1000, grace_sec
 )
 def test_a_worker_is_worn_out_by_jobs_or_by_growth(jobs: int, first: int, memory: int, expected: bool) -> None:
     """Many jobs, or more growth since its first job than allowed, wear a worker out; unknown memory does not."""
-    pooled = _PooledWorker(LoopWorker(nothing))
+    pooled = _PooledWorker(LoopWorker(nothing), "fake")
     pooled.jobs, pooled.first_memory, pooled.worker.memory = jobs, first, memory
 
     assert pooled.is_worn_out(SETTINGS) is expected
@@ -40,7 +40,7 @@ def test_a_worker_is_used_again_until_it_is_worn_out() -> None:
         launch = LoopLaunch()
         pool = WorkerPool(launch, SETTINGS)
         for _ in range(4):
-            async with pool.worker():
+            async with pool.worker("fake"):
                 pass
 
         assert [worker.ended for worker in launch.workers] == [7.0, None]
@@ -56,9 +56,9 @@ def test_two_jobs_at_once_have_two_workers() -> None:
     async def story() -> None:
         launch = LoopLaunch()
         pool = WorkerPool(launch, SETTINGS)
-        async with pool.worker() as one, pool.worker() as two:
+        async with pool.worker("fake") as one, pool.worker("fake") as two:
             assert one is not two
-        async with pool.worker() as three:
+        async with pool.worker("fake") as three:
             assert three in (one, two)
 
     asyncio.run(story())
@@ -72,9 +72,9 @@ def test_after_any_failure_a_worker_is_not_used_again(error: BaseException) -> N
         launch = LoopLaunch()
         pool = WorkerPool(launch, SETTINGS)
         with pytest.raises(type(error)):
-            async with pool.worker():
+            async with pool.worker("fake"):
                 raise error
-        async with pool.worker():
+        async with pool.worker("fake"):
             pass
 
         assert [worker.ended for worker in launch.workers] == [0.0, None]
@@ -88,11 +88,11 @@ def test_an_isolated_job_has_a_worker_of_its_own() -> None:
     async def story() -> None:
         launch = LoopLaunch()
         pool = WorkerPool(launch, SETTINGS)
-        async with pool.worker() as warm:
+        async with pool.worker("fake") as warm:
             pass
-        async with pool.worker(isolate=True) as own:
+        async with pool.worker("fake", isolate=True) as own:
             assert own is not warm
-        async with pool.worker() as again:
+        async with pool.worker("fake") as again:
             assert again is warm
 
         assert [worker.ended for worker in launch.workers] == [None, 7.0]
@@ -106,9 +106,9 @@ def test_a_worker_that_was_asked_to_stop_is_not_used_again() -> None:
     async def story() -> None:
         launch = LoopLaunch()
         pool = WorkerPool(launch, SETTINGS)
-        async with pool.worker(was_stopped=lambda: True) as first:
+        async with pool.worker("fake", was_stopped=lambda: True) as first:
             pass
-        async with pool.worker() as second:
+        async with pool.worker("fake") as second:
             assert second is not first
 
         assert [worker.ended for worker in launch.workers] == [7.0, None]

@@ -1,6 +1,9 @@
 """What a job reports reaches its node, also where a number is not finite."""
 
 import math
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -52,7 +55,8 @@ def test_a_result_with_a_metric_that_is_not_finite_arrives(tmp_path: Path) -> No
 
     result = read(msgspec.json.encode(answer)).result
     assert result is not None
-    assert (result.metrics, len(result.outputs)) == ({"games": 3.0}, 1)
+    assert "loss" not in result.metrics
+    assert (result.metrics["games"], len(result.outputs)) == (3.0, 1)
 
 
 def test_what_is_finite_arrives_as_it_is(tmp_path: Path) -> None:
@@ -65,3 +69,22 @@ def test_what_is_finite_arrives_as_it_is(tmp_path: Path) -> None:
 
     assert (read(lines[0]).done, read(lines[0]).metrics) == (0.25, {"loss": 0.5, "games": 3.0})
     assert meta == {"loss": 0.5, "name": "m", "last": True}
+
+
+def test_every_job_reports_how_long_it_took_and_what_it_used(tmp_path: Path) -> None:
+    """With the programs that it ran; and what the workload itself reports under these names is stronger."""
+
+    class Busy(Fake):
+        """A workload that lets another program do the work."""
+
+        def run(self, job: JobSpec, ctx: object) -> JobResult:
+            subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
+            return JobResult(metrics={"seconds": 99.0} if job.seed else {})
+
+    measured, reported = (_answer(Busy(), replace(SPEC, seed=seed), context(tmp_path, [])).result for seed in (0, 1))
+
+    assert measured is not None
+    assert measured.metrics["cpu_seconds"] > 0
+    assert measured.metrics["seconds"] > 0
+    assert reported is not None
+    assert reported.metrics["seconds"] == 99.0

@@ -13,6 +13,7 @@ from ringrift.bus import trace
 from ringrift.bus.spans import Recorder, Span, get_trace_id, recording, span
 from ringrift.child import Child
 from ringrift.kernel.errors import JobFailed
+from ringrift.work.launch.output import OutputSplitter
 from ringrift.work.launch.process import SPANS_PER_JOB_MAX, FromChild, ToChild, _WorkerProcess
 from ringrift.workers.context import _SPANS_BYTES_MAX, _VARIABLE, traced_job
 from ringrift.workload.api import JobResult, JobSpec
@@ -112,7 +113,8 @@ def _in_child(last: FromChild, recorded: list[Span], folder: Path) -> tuple[JobR
 
     async def story() -> JobResult | str:
         argv = [sys.executable, "-c", CHILD, str(folder / "message"), msgspec.json.encode(last).decode()]
-        worker = _WorkerProcess(await Child.start("the worker", argv, line_bytes_max=100_000))
+        child = await Child.start("the worker", argv, line_bytes_max=100_000)
+        worker = _WorkerProcess(child, OutputSplitter(None, "n1"))
         try:
             with recording(Recorder(ManualClock(), "seed", [recorded.append])), span("job"):
                 return await worker.run(SPEC, None, lambda progress: None)

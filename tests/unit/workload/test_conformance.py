@@ -110,10 +110,10 @@ def test_the_fake_conforms(tmp_path: Path, variant: str) -> None:
         (Forgetful(), "play, resumed from checkpoint 1, makes another blob"),
         (
             blocks(lambda job, block: Block(block.number + 1, block.scores)),
-            "match should return blocks 3 to 8",
+            "match: blocks 3 … 8 are needed, not [4, 5, 6, 7, 8, 9]",
         ),
-        (blocks(lambda job, block: Block(block.number, block.scores[:1])), "instead of 2 from 0 to 1"),
-        (blocks(lambda job, block: Block(block.number, (1.0, 1.5))), "instead of 2 from 0 to 1"),
+        (blocks(lambda job, block: Block(block.number, block.scores[:1])), "match: block 3 needs 2 scores from 0 to 1"),
+        (blocks(lambda job, block: Block(block.number, (1.0, 1.5))), "needs 2 scores from 0 to 1, not [1.0, 1.5]"),
         (blocks(lambda job, block: Block(block.number, (1.0, 1.0))), "do not mirror"),
         (
             blocks(lambda job, block: Block(block.number, (job.params["count"] == 6) * (1.0, 1.0) or (0.0, 0.0))),

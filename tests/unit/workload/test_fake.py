@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ringrift.workload import fake
+from ringrift.workload import fake, kit
 from ringrift.workload.api import Artifact, Block, JobResult, JobSpec, Refused, Scalar, Workload
 from ringrift.workload.fake import SAMPLES_PER_GAME, Fake
 from ringrift.workload.scratch import Killed, Scratch
@@ -61,20 +61,22 @@ class Table:
         return self.run(self.job("train", seed, 1, inputs, **params)).outputs[0]
 
     def model(self, strength: float) -> Artifact:
-        body = {"generation": 1, "parent": None, "strength": strength, "variant": self.variant}
-        return self.scratch().publish("model", fake._sealed(body), {})
+        body = {"generation": 1, "parent": None, "strength": strength}
+        return self.scratch().publish("model", kit.seal("model", self.variant, body, form=fake.FORM), {})
 
     def match(self, candidate: Artifact, champion: Artifact, first: int = 0, count: int = 8) -> Sequence[Block]:
         inputs = {"candidate": [candidate.blob], "champion": [champion.blob]}
         return self.run(self.job("match", inputs=inputs, first=first, count=count)).blocks
 
     def body(self, artifact: Artifact) -> dict[str, object]:
-        fields: dict[str, object] = json.loads((self.folder / artifact.blob).read_bytes())
+        fields: dict[str, object] = json.loads((self.folder / artifact.blob).read_bytes().partition(b"\n")[0])
         return fields
 
     def publish(self, artifact: Artifact, **changes: object) -> Artifact:
-        data = fake._bytes({**self.body(artifact), **changes})
-        return self.scratch().publish(artifact.kind, data, artifact.meta)
+        body = {**self.body(artifact), **changes}
+        payload = (self.folder / artifact.blob).read_bytes().partition(b"\n")[2][:-32]
+        kind, variant, form = (str(body.pop(name)) for name in ("kind", "variant", "form"))
+        return self.scratch().publish(artifact.kind, kit.seal(kind, variant, body, payload, form=form), artifact.meta)
 
 
 @pytest.fixture
@@ -110,8 +112,8 @@ def test_blobs_are_the_same_everywhere(table: Table) -> None:
     model = table.train(7, table.export(batch), table.birth())
 
     assert batch.blob != other.blob
-    assert batch.blob[:16] == "86840828cc2bd13a"
-    assert model.blob[:16] == "abfccdcbcfc66b4e"
+    assert batch.blob[:16] == "4d47d4742cf86192"
+    assert model.blob[:16] == "28ccd249b553b354"
 
 
 def test_training_drifts_as_promised(table: Table) -> None:
@@ -170,14 +172,14 @@ def test_no_bytes_crash_the_fake(data: bytes) -> None:
 
 
 LIES: tuple[Mapping[str, object], ...] = (
-    *({"variant": "hex8_3p"}, {"games": 9}, {"games": True}, {"checksums": "none"}, {"model": "\ud800"}),
-    *({"seed": 2}, {"extra": 1}, {"games": 0, "checksums": []}),
+    *({"variant": "hex8_3p"}, {"games": 9}, {"games": True}, {"games": "8"}, {"games": 0}, {"games": -1}),
+    *({"model": None}, {"extra": 1}, {"kind": "model"}, {"form": "fake 1"}, {"form": "chess 2"}),
 )
 
 
 @pytest.mark.parametrize("changes", LIES)
 def test_an_inconsistent_batch_is_refused(table: Table, changes: Mapping[str, object]) -> None:
-    """A wrong variant, count, checksum, type or field is detected, and so is a batch without games."""
+    """A wrong variant, count, kind, format, type or field is detected, and so is a batch without games."""
     bad = table.publish(table.play(), **changes)
 
     with pytest.raises(Refused):

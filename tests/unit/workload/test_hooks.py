@@ -1,4 +1,4 @@
-"""Optional hooks: a workload may offer a preset, requirements, measured params and a terminal game."""
+"""Optional hooks: a workload may offer a preset, requirements, measured params and a board."""
 
 import json
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ import pytest
 from ringrift.kernel.errors import UnknownName
 from ringrift.workload import measure
 from ringrift.workload.api import (
+    HasBoard,
     HasMeasuredParams,
     HasPreset,
-    HasTerminal,
     Preset,
     Scalar,
     missing_requirements,
@@ -20,7 +20,7 @@ from ringrift.workload.fake import Fake
 
 
 class Chess(Fake):
-    """A workload with every hook but the terminal."""
+    """A workload with every hook but a board."""
 
     requirements = ("json", "no_such_module", "math", "no_such_package")
     install_command = "pip install chess"
@@ -39,7 +39,7 @@ def test_a_workload_without_hooks_gets_the_defaults() -> None:
     assert preset_of(fake, cores=8) == Preset(settings={}, nodes=3, minutes=0.0, baselines={})
     assert preset_of(fake, cores=8, nodes=1) == Preset(nodes=1)
     assert missing_requirements(fake) == ()
-    assert not isinstance(fake, HasPreset | HasMeasuredParams | HasTerminal)
+    assert not isinstance(fake, HasPreset | HasMeasuredParams | HasBoard)
 
 
 def test_a_workload_with_hooks_decides_itself() -> None:

@@ -62,27 +62,57 @@ def test_nothing_is_loaded_before_its_first_use(tmp_path: Path, monkeypatch: pyt
     """A plug-in that cannot be imported, or a program that is missing, affects only its own users."""
     install(tmp_path, monkeypatch, "plugin_torn", "import no_such_module_at_all", "torn = plugin_torn:Torn")
 
-    registry = Registry.load({"gone": ["/no/such/program"]}, prefer="fake")
+    registry = Registry.load({"gone": ["/no/such/program"]})
 
     assert {"gone", "torn"} <= set(registry.makers)
-    assert registry.owner("hex8_2p") == "fake"
+    assert registry.owner("hex8_2p", "fake") == "fake"
     assert "plugin_torn" not in sys.modules
-    with pytest.raises(ModuleNotFoundError):
+    with pytest.raises(SettingsError, match="ModuleNotFoundError: No module named 'no_such_module_at_all'"):
         registry.get("torn")
-    with pytest.raises(RuntimeError, match="gone"):
+    with pytest.raises(SettingsError, match="workload 'gone' cannot be started"):
         registry.get("gone")
+
+
+@pytest.mark.parametrize("source", ["raise ValueError('half written')", "raise SystemExit(3)", "1 / 0", "x ="])
+def test_a_plug_in_that_does_not_import_disables_itself_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    """Its reason can be read, every other workload plays its variants, and no list of variants raises."""
+    module = f"plugin_broken_{abs(hash(source))}"
+    install(tmp_path, monkeypatch, module, source, f"broken = {module}:Broken")
+
+    registry = Registry.load({})
+
+    assert registry.owner("square19_4p", "broken") in ("fake", "reversi")
+    assert registry.variants_of("broken") == ()
+    assert set(registry.disabled) == {"broken"}
+    assert "Error" in registry.disabled["broken"] or "exit the program" in registry.disabled["broken"]
+    assert "does not load" in registry.find_missing("broken")
+
+
+def test_a_workload_that_cannot_run_here_gives_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is not installed, that misses a module or whose program is missing; one that runs has none."""
+    needs = GOOD + "    requirements = ('no_such_module_at_all',)\n    install_command = 'pip install it'\n"
+    install(tmp_path, monkeypatch, "plugin_needs", needs, "go = plugin_needs:Go")
+
+    registry = Registry.load({"gone": ["/no/such/program"], "here": [sys.executable]})
+
+    assert registry.find_missing("chess") == "it is not installed"
+    assert registry.find_missing("go") == "no_such_module_at_all not installed; install: pip install it"
+    assert registry.find_missing("gone") == "program not found: /no/such/program"
+    assert (registry.find_missing("here"), registry.find_missing("fake")) == ("", "")
 
 
 @pytest.mark.parametrize("maker", ["plugin_misnamed:Go", "builtins:dict"])
 def test_an_entry_point_must_make_a_workload_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, maker: str
 ) -> None:
-    """Another name, or no workload at all, is refused with the setting that names it."""
+    """Another name, or no workload at all, is refused with the entry point that offers it."""
     install(tmp_path, monkeypatch, "plugin_misnamed", GOOD, f"shogi = {maker}")
 
     registry = Registry.load({})
 
-    with pytest.raises(SettingsError, match=r"workloads\.shogi"):
+    with pytest.raises(SettingsError, match=f"{maker} must make a Workload of the name shogi"):
         registry.get("shogi")
 
 
@@ -112,20 +142,14 @@ def test_a_workload_needs_a_proper_name(name: str) -> None:
 
 
 def test_the_workload_of_a_variant_can_be_chosen() -> None:
-    """The caller's choice comes first, then the configured workload, then the order among those that offer the
-    variant."""
-    makers = {"chess": lambda: Chess("hex8_2p", "chess_2p"), "fake": Fake}
+    """The caller's choice comes first, then the order among those that offer the variant."""
+    registry = Registry({"chess": lambda: Chess("hex8_2p", "chess_2p"), "fake": Fake})
 
-    plain, configured = Registry(makers), Registry(makers, prefer="fake")
-
-    assert plain.owner("hex8_2p") == "chess"
-    assert plain.owner("hex8_2p", prefer="fake") == "fake"
-    assert configured.owner("hex8_2p") == "fake"
-    assert configured.owner("hex8_2p", prefer="chess") == "chess"
-    assert configured.owner("chess_2p") == "chess"
-    assert plain.variants()["hex8_2p"][0] == "chess"
-    assert configured.variants()["hex8_2p"][0] == "fake"
-    assert configured.variants()["chess_2p"] == ("chess", VariantSpec("chess_2p", 2, 64, 1.0))
+    assert registry.owner("hex8_2p") == "chess"
+    assert registry.owner("hex8_2p", prefer="fake") == "fake"
+    assert registry.owner("hex8_2p", prefer="chess") == "chess"
+    assert registry.owner("chess_2p", prefer="fake") == "chess"
+    assert registry.variants_of("chess")[1] == VariantSpec("chess_2p", 2, 64, 1.0)
 
 
 def test_an_unknown_variant_is_named() -> None:
@@ -144,13 +168,11 @@ def test_an_unknown_variant_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["Chess 8x8", "chess", "chess_3p", "chess_2p\n", "../chess_2p"])
 def test_a_workload_with_an_improper_variant_is_refused(name: str) -> None:
-    """A variant that does not parse, or whose players do not agree with its name, is laid at the workload's door."""
-    registry = Registry({"chess": lambda: Chess(name)})
+    """A variant that does not parse, or whose players do not agree with its name, disables its workload."""
+    registry = Registry({"chess": lambda: Chess(name), "fake": Fake})
 
-    with pytest.raises(InvalidId, match="variant of workload 'chess'") as caught:
-        registry.variants()
-
-    assert caught.value.value == name
+    assert "variant of workload 'chess'" in registry.disabled["chess"]
+    assert (registry.variants_of("chess"), registry.owner("hex8_2p")) == ((), "fake")
 
 
 def test_a_registry_does_not_change() -> None:
@@ -158,6 +180,6 @@ def test_a_registry_does_not_change() -> None:
     registry = Registry.load({})
 
     with pytest.raises(dataclasses.FrozenInstanceError):
-        registry.prefer = "fake"  # type: ignore[misc]  # the checker sees it too
+        registry.programs = {}  # type: ignore[misc]  # the checker sees it too
     with pytest.raises(TypeError):
         registry.makers["more"] = Fake  # type: ignore[index]  # the checker sees it too

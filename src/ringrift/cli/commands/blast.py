@@ -46,10 +46,8 @@ def _models(models: Sequence[Touched]) -> str:
 
 
 def _samples(samples: Sequence[Touched]) -> str:
-    rows = []
-    for sample in samples:
-        origin, counts = sample.origin, (sample.batches, sample.games)
-        rows.append((f"  {short(origin.blob)}", origin.variant, *counts, timestamp(origin.time)))
+    origins = [(sample.origin, sample.batches, sample.games) for sample in samples]
+    rows = [(f"  {short(origin.blob)}", origin.variant, *counts, timestamp(origin.time)) for origin, *counts in origins]
     head = ("  samples", "variant", "batches", "games", "exported")
     return table(head, rows, limit=_ROWS_MAX, more=_MORE)
 

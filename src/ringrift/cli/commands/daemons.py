@@ -86,16 +86,11 @@ def _node_with(presence: Presence, daemon: str, node: str | None) -> NodeRecord:
 
 async def _wait_done(store: Store, command: Envelope, clock: Clock) -> CommandDone | None:
     """The result of *command*; None if it was not carried out in time."""
-    position = command.position
 
     async def result(view: Reads) -> CommandDone | None:
-        nonlocal position
-        for envelope in await view.read(position, PAGE, [CommandDone.name()]):
-            position = envelope.position
-            event = catalog.decode(envelope.name, envelope.body)
-            if isinstance(event, CommandDone) and event.command == command.id:
-                return event
-        return None
+        rows = await view.read(command.position, PAGE, [CommandDone.name()])
+        events = (catalog.decode(row.name, row.body) for row in rows)
+        return next((e for e in events if isinstance(e, CommandDone) and e.command == command.id), None)
 
     return await wait_for(store, result, clock, _ANSWER_SECONDS_MAX)
 

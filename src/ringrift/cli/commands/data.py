@@ -1,33 +1,51 @@
-"""Adopt the blob folder of a node after its disk was replaced; give up the files of one that will not come back."""
+"""Show what takes space and what may go; adopt a folder after its disk was replaced, or give up the files of a node."""
 
 import os
 from pathlib import Path
+from typing import Any
 
-from ringrift.blobs.folder import Folder
+from ringrift.blobs.folder import Folder, FolderBlobs
 from ringrift.cli.command import Command, Context, Output, Parser, by_verb
+from ringrift.cli.disk_usage import Usage, fate_table, size_text, survey_home, survey_node, usage_table
+from ringrift.cli.presence import observe
+from ringrift.cluster.daemon_commands import issue
 from ringrift.cluster.roster import NODES, NodeRecord
-from ringrift.kernel.errors import InputError, require_name
+from ringrift.daemons.sweep import sweep
+from ringrift.events.catalog import decode
+from ringrift.events.daemon import CommandIssued
+from ringrift.events.data import Removed
+from ringrift.kernel.errors import InputError, NodeAway, require_name
 from ringrift.sync import ledger
 
 _FORGOTTEN_AT_ONCE = 500  # files in one transaction
+_SWEEPS_MAX, _EVENTS_MAX = 1_000, 100_000  # parts of a folder that are swept, and events of that which are added up
 
 
 def _arguments(parser: Parser) -> None:
-    verbs = "adopt: let a folder without the right marker be that of its node; give-up: forget the files of a node"
-    parser.add_argument("verb", choices=("adopt", "give-up"), help=verbs)
-    parser.add_argument("node", nargs="?", help="name of the node; without it adopt only says what it finds")
+    verbs = "du: sizes by kind, and what pins them; gc: delete what the retention rule lets go; adopt: let a folder "
+    verbs += "without the right marker be that of its node; give-up: forget the files of a node"
+    parser.add_argument("verb", choices=tuple(_VERBS), help=verbs)
+    parser.add_argument("node", nargs="?", help="name of the node; without it du and gc take all, adopt only reports")
+    parser.add_argument("--dry-run", action="store_true", help="gc: only say what would be deleted, and why not more")
     parser.add_argument("--folder", metavar="PATH", help="adopt: its blob folder (default: the recorded one)")
     parser.add_argument("--yes", action="store_true", help="adopt: every folder of this machine without a marker")
 
 
-async def _holdings(context: Context) -> list[tuple[NodeRecord, list[str]]]:
-    """The node that is named, else all, each with the files that the store knows there.  Raises UnknownName."""
+async def _nodes(context: Context) -> list[NodeRecord]:
+    """The node that is named, else all.  Raises UnknownName."""
     name = context.options.node
     async with context.store.read() as view:
         nodes = await NODES.scan(view)
-        if name is not None:
-            require_name("node", name, nodes)
-        return [(node, sorted(await ledger.held_by(view, id))) for id, node in nodes.items() if name in (None, id)]
+    if name is not None:
+        require_name("node", name, nodes)
+    return [node for id, node in nodes.items() if name in (None, id)]
+
+
+async def _holdings(context: Context) -> list[tuple[NodeRecord, list[str]]]:
+    """Nodes, each with the files that the store knows there.  Raises UnknownName."""
+    nodes = await _nodes(context)
+    async with context.store.read() as view:
+        return [(node, sorted(await ledger.held_by(view, node.id))) for node in nodes]
 
 
 def _folder(node: NodeRecord, context: Context) -> Folder:
@@ -73,11 +91,76 @@ async def _give_up(context: Context) -> Output:
     return Output(value={"node": node.id, "files": len(blobs)}, text=text)
 
 
+async def _survey(context: Context) -> tuple[list[Usage], list[str]]:
+    """The usage of every node, or of the one that is named, and a line for each that cannot be looked at here."""
+    rows, away = list[Usage](), list[str]()
+    for node in await _nodes(context):
+        try:
+            rows += await survey_node(context.store, node, context.settings.sweep, context.clock.now())
+        except NodeAway as error:
+            away.append(f"not counted: {error}")
+    return rows, away
+
+
+async def _du(context: Context) -> Output:
+    """How much everything takes, and what pins it."""
+    rows, away = await _survey(context)
+    if context.options.node is None:
+        rows += survey_home(context.settings, context.effective.home)
+    stays, goes = fate_table(rows, goes=False), fate_table(rows, goes=True)
+    text = f"{usage_table(rows)}\n\nwhat stays:\n{stays}\n\nwhat may go:\n{goes}"
+    return Output(value={"usage": rows, "away": away}, text="\n".join([text, *away]))
+
+
+async def _gc(context: Context) -> Output:
+    """Sweep the folders of nodes that do not run, and let those that do sweep their own."""
+    if context.options.dry_run:
+        rows, away = await _survey(context)
+        text = f"would be deleted:\n{fate_table(rows, goes=True)}\n\nstays:\n{fate_table(rows, goes=False)}"
+        return Output(value={"usage": rows, "away": away}, text="\n".join([text, *away]))
+    results: list[dict[str, str]] = []
+    running = await observe(context.store, context.clock, context.settings.cluster.beat_seconds)
+    for node in await _nodes(context):
+        is_running = node.id in {record.id for record in running.present}
+        results.append({"node": node.id, "result": await (_ask_to_sweep if is_running else _sweep)(context, node)})
+    lines = [f"node {row['node']}: {row['result']}" for row in results]
+    return Output(value=results, text="\n".join(lines) or "no node is recorded yet")
+
+
+async def _ask_to_sweep(context: Context, node: NodeRecord) -> str:
+    async with context.store.begin() as tx:
+        event = CommandIssued(node=node.id, daemon="sweep", action="restart", by=context.settings.node.id)
+        await issue(tx, context.envelopes(), event)
+    return "it runs and was asked to sweep now, by its own settings (ringrift events tail --names data.removed)"
+
+
+async def _sweep(context: Context, node: NodeRecord) -> str:
+    """Do what the daemon of *node*, which does not run, would do."""
+    store, settings, start = context.store, context.settings, context.store.position
+    envelopes, blobs = context.envelopes(node.id), FolderBlobs(node.address, node.id)
+    parts: dict[str, Any] = {"store": store, "blobs": blobs, "envelopes": envelopes, "clock": context.clock}
+    parts |= {"store_settings": settings.store, "sweep_settings": settings.sweep}
+    try:
+        for _ in range(_SWEEPS_MAX):
+            if await sweep(**parts):
+                break
+    except NodeAway as error:
+        return str(error)
+    async with store.read() as view:
+        rows = await view.read(start, _EVENTS_MAX, [Removed.name()])
+    removals = [event for row in rows if isinstance(event := decode(row.name, row.body), Removed)]
+    own = [(event.count, event.bytes) for event in removals if event.node == node.id]
+    count, size = sum(count for count, _ in own), sum(size for _, size in own)
+    return f"deleted {count:,} files, {size_text(size)}; what stays, and why:  ringrift data du {node.id}"
+
+
 def _prepare(context: Context) -> None:
     options = context.options
     if not options.node and (options.verb == "give-up" or options.folder):
         raise InputError(f"name the node:  ringrift data {options.verb} NODE  (ringrift status  shows them)")
+    if options.dry_run and options.verb != "gc":
+        raise InputError(f"--dry-run belongs to gc:  ringrift data gc --dry-run; {options.verb} has no such option")
 
 
-_QUESTION = by_verb({"adopt": _adopt, "give-up": _give_up})
-COMMAND = Command(arguments=_arguments, prepare=_prepare, question=_QUESTION)
+_VERBS = {"du": _du, "gc": _gc, "adopt": _adopt, "give-up": _give_up}
+COMMAND = Command(arguments=_arguments, prepare=_prepare, question=by_verb(_VERBS))

@@ -3,23 +3,24 @@
 import asyncio
 import hashlib
 import json
-import re
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-import msgspec
-
 from ringrift.blobs.folder import Folder
 from ringrift.cli.command import Command, Context, Output, open_existing
-from ringrift.cli.environment import VARIABLES, flatten
 from ringrift.cli.faults import ask_disk, nearest, node_faults
 from ringrift.cli.formats import table
+from ringrift.cli.plan_view import describe_machine, look_at_plan, settings_of_plan
 from ringrift.cluster.roster import NODES
+from ringrift.environment import VARIABLES, InForce
+from ringrift.events import catalog
 from ringrift.kernel.errors import RingriftError, printable
 from ringrift.kernel.extras import EXTRAS
+from ringrift.kernel.ids import is_blob
 from ringrift.pipeline.records import CHECKED
 from ringrift.store.open import inspect_store
 from ringrift.workload.registry import Registry
@@ -27,7 +28,6 @@ from ringrift.workload.registry import Registry
 _FREE_BYTES_MIN = 1 << 30
 _BLOB_BYTES_MAX = 1 << 30  # how much of the files of a node is read, some seconds
 _BLOB_SECONDS_MAX = 60.0
-_HASH = re.compile("[0-9a-f]{64}")
 _Check = tuple[str, bool, str]
 """A check: its name, whether it is good, and the detail, which says what to do if not."""
 
@@ -43,10 +43,8 @@ def _run_checks(context: Context) -> list[_Check]:
         checks += asyncio.run(_inspect_content(context))
     free = shutil.disk_usage(nearest(Path(effective.home))).free
     checks.append(("free disk", free >= _FREE_BYTES_MIN, f"{free / (1 << 30):.1f} GiB"))
-    names, workload = Registry.load(settings.work.executables).makers, settings.work.workload
-    checks.append(("workload", workload in names, f"{workload} (installed: {', '.join(names)})"))
-    notes = [f"{name} is unknown and has no effect: misspelt?" for name in effective.unknown]
-    return [*checks, *(("variable", False, note) for note in (*notes, *effective.warnings))]
+    checks += [("events", False, f"{name} is left out: {why}") for name, why in catalog.load_installed().items()]
+    return [*checks, *(("variable", False, warning) for warning in effective.warnings)]
 
 
 async def _inspect_content(context: Context) -> list[_Check]:
@@ -72,7 +70,7 @@ def _find_damage(folder: Folder) -> str:
     if away := folder.find_away():
         return away.reason
     for path in folder.root.glob("??/*"):
-        if _HASH.fullmatch(path.name) and left > 0:
+        if is_blob(path.name) and left > 0:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
                 left -= file.tell()
@@ -87,21 +85,40 @@ def _inspect_lock(file: Path) -> _Check:
     return "lock", True, printable(file.read_text(errors="replace").strip(), 200) if file.exists() else "free"
 
 
+def _inspect_plugins(executables: Mapping[str, Sequence[str]]) -> list[_Check]:
+    """Every installed workload; one that does not load has disabled itself, and one that lacks a module is no fault."""
+    registry = Registry.load(executables)
+    disabled = {name: f"disabled: {reason}" for name, reason in registry.disabled.items()}
+    notes = {name: registry.find_missing(name) or "ok" for name in registry.makers} | disabled
+    return [(f"plug-in {name}", name not in disabled, note) for name, note in notes.items()]
+
+
+def _inspect_plan(context: Context) -> tuple[_Check, dict[str, InForce]]:
+    """Whether a run could begin, and the settings that it would use; those of the person alone if it could not."""
+    try:
+        plan = look_at_plan(context)
+    except (RingriftError, OSError) as error:
+        return ("run", False, f"a run could not begin: {error}"), context.effective.in_force()
+    note = f"workload {plan.settings.work.workload}, {len(plan.nodes)} nodes"
+    return ("run", True, "; ".join((note, *plan.notes))), settings_of_plan(plan)
+
+
 def _prepare(context: Context) -> Output:
     """Exit code 1 unless every check is good."""
-    effective = context.effective
-    checks, tree = _run_checks(context), msgspec.to_builtins(effective.settings)
-    pairs = flatten(tree, leaves=("work.params", "work.executables")).items()
-    settings = [(key, json.dumps(value), effective.origins.get(key, "default")) for key, value in pairs]
+    plan, in_force = _inspect_plan(context)
+    machine = describe_machine()
+    checks = [*_run_checks(context), *_inspect_plugins(context.settings.work.executables), plan]
+    settings = [(key, json.dumps(item.value), item.origin) for key, item in in_force.items()]
     extras = {extra: all(find_spec(name.split(".")[0]) for name in modules) for extra, modules in EXTRAS.items()}
     missing = [f"{extra} (pip install 'ringrift[{extra}]')" for extra, installed in extras.items() if not installed]
     results = [("ok" if good else "BAD", name, detail) for name, good, detail in checks]
-    parts = [table(("", "check", "result"), results), f"extras not installed: {', '.join(missing) or 'none'}"]
-    parts.append(table(("setting", "value", "from"), settings))
+    parts = [table(("", "check", "result"), results), ", ".join(f"{name} {text}" for name, text in machine.items())]
+    parts += [f"extras not installed: {', '.join(missing) or 'none'}", table(("setting", "value", "from"), settings)]
     parts.append(table(("variable", "effect"), [(name, variable.note) for name, variable in VARIABLES.items()]))
     rows = [{"name": name, "good": good, "detail": detail} for name, good, detail in checks]
     code = 0 if all(good for _, good, _ in checks) else 1
-    return Output(value={"checks": rows, "settings": settings, "extras": extras}, text="\n\n".join(parts), code=code)
+    value = {"checks": rows, "machine": machine, "settings": settings, "extras": extras}
+    return Output(value=value, text="\n\n".join(parts), code=code)
 
 
 COMMAND = Command(prepare=_prepare, names_faults=True)

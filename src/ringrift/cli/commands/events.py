@@ -21,6 +21,7 @@ from ringrift.store.ports import Store
 _BODY_CHARACTERS_MAX = 160
 _TRACE_EVENTS_MAX = 10_000
 _BLOB = re.compile(r"\b[0-9a-f]{64}\b")
+_JOB, _JOB_LETTERS = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{24,26}\b"), 8  # their beginning is a time, alike in all
 _TRACE_CHARACTERS_MAX = 100
 _INDENTED_MAX = 20  # levels that are indented: a trace that goes round the loop for days would leave the screen
 _NESTED_MAX = 100  # levels for programs, whose parsers have limits too: deeper events lie beside their ancestor's
@@ -28,7 +29,8 @@ _NESTED_MAX = 100  # levels for programs, whose parsers have limits too: deeper 
 
 def _arguments(parser: Parser) -> None:
     verbs = "tail: newest events; show: one event; trace: its causal tree; replay: print or deliver again; schema"
-    parser.add_argument("verb", choices=("tail", "show", "trace", "replay", "schema"), help=verbs)
+    choices = ("tail", "show", "trace", "replay", "schema")
+    parser.add_argument("verb", nargs="?", default="tail", choices=choices, help=f"{verbs} (default: tail)")
     parser.add_argument("id", nargs="?", help="show: id of an event; trace: id of an event or a trace")
     parser.add_argument("--count", "-n", type=int, default=20, metavar="N", help="tail: number of events (default 20)")
     parser.add_argument("--names", metavar="A,B", help="only these events, e.g. model.promoted,training.finished")
@@ -46,8 +48,10 @@ def envelope_tree(envelope: Envelope) -> dict[str, Any]:
 
 
 def _fields(envelope: Envelope) -> str:
+    """The fields of an event with ids shortened: of blobs to their beginning, of jobs to their end."""
     fields = json.loads(envelope.body).items()
-    return ", ".join(f"{key}={value}" for key, value in fields if key != "type")
+    text = ", ".join(f"{key}={value}" for key, value in fields if key != "type")
+    return _JOB.sub(lambda match: f"…{match[0][-_JOB_LETTERS:]}", _BLOB.sub(lambda match: short(match[0]), text))
 
 
 def _print(context: Context, envelope: Envelope) -> None:
@@ -61,7 +65,7 @@ def _names(context: Context) -> list[str]:
     text = context.options.names
     names = [name.strip() for name in text.split(",")] if text else []
     for name in names:
-        require_name("event", name, catalog.BY_NAME)
+        require_name("event", name, [event.name() for event in catalog.all_events()])
     return names
 
 
@@ -162,7 +166,7 @@ def _trace_text(trace: _Trace) -> str:
     for level, event in trace.steps:
         mark = ">" if event.id == trace.event else " "
         name = "  " * min(level, _INDENTED_MAX) + event.name
-        fields = printable(_BLOB.sub(lambda match: short(match[0]), _fields(event)), _TRACE_CHARACTERS_MAX)
+        fields = printable(_fields(event), _TRACE_CHARACTERS_MAX)
         start = f"{mark}{event.position:>8}  {timestamp(event.time)}  {event.node:<{width}}"
         lines.append(f"{start}  {name}  {fields}".rstrip())
     if trace.cut:
@@ -198,6 +202,8 @@ def _prepare(context: Context) -> Output | None:
         raise InputError(f"name the event:  ringrift events {options.verb} ID  (ringrift events tail --json  has ids)")
     if options.count < 1:
         raise SettingsError("--count", options.count, "must be 1 or more")
+    if options.after is not None and options.after < 0:
+        raise SettingsError("--after", options.after, "must be 0 or more")
     _names(context)
     return None
 

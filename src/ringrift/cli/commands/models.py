@@ -1,21 +1,29 @@
-"""List, show, verify and import models; nominate one for promotion; roll back to an earlier champion."""
+"""List, show, verify, import and export models; nominate one for promotion; roll back to an earlier champion."""
 
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ringrift.blobs.folder import Folder
 from ringrift.cli.command import EXIT_FAILED, Command, Context, Output, Parser, by_verb
-from ringrift.cli.commands.promotions import DecisionView, elo_gain, evidence_text, view_decision
-from ringrift.cli.follow_jobs import JobsResult, follow
-from ringrift.cli.formats import ago, short, signed, table, timestamp, verdict_line
-from ringrift.cluster.roster import NODES, NodeRecord
+from ringrift.cli.commands.promotions import DecisionView, evidence_text, gain_over_predecessor, view_decision
+from ringrift.cli.follow_jobs import JobsResult
+from ringrift.cli.formats import ago, elo_bounds, short, signed, table, timestamp, verdict_line
+from ringrift.cli.metric_files import SHOWN, training_figures
+from ringrift.cli.own_worker import do_jobs, local_node
+from ringrift.cluster.roster import NODES
+from ringrift.daemons.link_champions import link_now
 from ringrift.events import model
+from ringrift.jobs import STAGE, Import, Verify
 from ringrift.kernel.errors import InputError, WorkError
 from ringrift.pipeline import operator
 from ringrift.pipeline.inbox import read_model
 from ringrift.pipeline.line import DECISIONS, Line, Stage, require_line
-from ringrift.pipeline.models import MODEL, MODELS, ModelMatch, State, is_imported, resolve
+from ringrift.pipeline.metrics import metric_history, training_of
+from ringrift.pipeline.models import MODEL, MODELS, ModelMatch, State, is_imported, model_file, resolve
+from ringrift.pipeline.ratings import elo_of
 from ringrift.pipeline.records import evidence_of
 from ringrift.store.ports import Reads
 from ringrift.sync import ledger
@@ -26,9 +34,10 @@ _ORIGINS_MAX = 10_000
 
 def _arguments(parser: Parser) -> None:
     verbs = "verify: check the weights; promote: nominate as a candidate; rollback: restore a champion; import: a file"
-    parser.add_argument("verb", choices=tuple(_VERBS), help=verbs)
+    parser.add_argument("verb", nargs="?", default="list", choices=tuple(_VERBS), help=f"{verbs} (default: list)")
     target = "show, verify, promote: first digits of a model's hash, or a variant for its champion"
     parser.add_argument("name", nargs="?", help=f"{target}; rollback: the variant; import: the file")
+    parser.add_argument("file", nargs="?", help="export: the file to write (default: named after the model)")
     parser.add_argument("--variant", metavar="NAME", help="list: only this variant; promote, import: for this variant")
     parser.add_argument("--to", metavar="MODEL", help="rollback: an earlier champion (default: the one before)")
     parser.add_argument("--reason", default="by hand", help="rollback: reason for the log")
@@ -37,7 +46,7 @@ def _arguments(parser: Parser) -> None:
 def _row(variant: str, model: str | None, generation: int | None, state: str, since: float) -> dict[str, Any]:
     """A model that was not tested; one that is being trained has no weights yet."""
     row = {"variant": variant, "model": model, "generation": generation, "state": state, "since": since}
-    return row | {"elo": None, "blocks": 0}
+    return row | {"elo": None, "gain": None, "blocks": 0, "held_out_loss": None}
 
 
 async def _models_of(view: Reads, line: Line) -> list[dict[str, Any]]:
@@ -45,10 +54,13 @@ async def _models_of(view: Reads, line: Line) -> list[dict[str, Any]]:
     decisions = await DECISIONS.all(view, "variant", variant)
     tests = {decision.model: decision for decision in decisions if decision.kind == "promotion"}
     models = {record.model: record for record in await MODELS.all(view, "variant", variant)}
+    elo = {row.model: row.elo for row in await elo_of(view, variant)}
+    losses = {point.model: point.held_out_loss for point in await metric_history(view, variant)}
     for blob, record in models.items():
         row = _row(variant, blob, record.generation, record.state, record.since)
-        if (test := tests.get(blob)) and test.evidence:  # Elo over the champion that it was tested against
-            row |= {"elo": elo_gain(test, line.players), "blocks": test.evidence.blocks}
+        row |= {"elo": elo.get(blob), "held_out_loss": losses.get(blob)}
+        if (test := tests.get(blob)) and test.evidence:
+            row |= {"gain": gain_over_predecessor(test, line.players), "blocks": test.evidence.blocks}
         rows.append(row)
     origins = await view.list_origins(MODEL, _ORIGINS_MAX, variant=variant)
     imported = {origin.blob: origin.time for origin in origins if is_imported(origin) and origin.blob not in models}
@@ -69,7 +81,9 @@ async def _view_model(view: Reads, match: ModelMatch) -> dict[str, Any]:
     state = record.state if record else _IMPORTED if match.imported else "trained"
     start = {"variant": match.variant, "model": model, "generation": record and record.generation, "state": state}
     history = {"steps": record.steps if record else (), "decisions": views, "files": files}
-    return {**start, "champion": line.champion == model, **history}
+    elo = next((row.elo for row in await elo_of(view, match.variant) if row.model == model), None)
+    training = await training_of(view, match.variant, model)
+    return {**start, "champion": line.champion == model, "elo": elo, "training": training, **history}
 
 
 def _models_text(rows: Sequence[Mapping[str, Any]], now: float) -> str:
@@ -77,14 +91,22 @@ def _models_text(rows: Sequence[Mapping[str, Any]], now: float) -> str:
     for row in rows:
         generation = "—" if row["generation"] is None else row["generation"]
         start = (row["variant"], generation, row["state"], ago(row["since"], now), short(row["model"]))
-        cells.append((*start, signed(row["elo"]), row["blocks"] or "—"))
-    head = ("variant", "generation", "state", "since", "model", "Elo", "blocks")
-    return table(head, cells, "no models yet")
+        elo = "—" if row["elo"] is None else elo_bounds(row["elo"])
+        loss = "—" if row["held_out_loss"] is None else f"{row['held_out_loss']:.4f}"
+        cells.append((*start, elo, signed(row["gain"]), row["blocks"] or "—", loss))
+    head = ("variant", "generation", "state", "since", "model", "Elo", "gain*", "blocks", "held-out loss")
+    return table(head, cells, "no models yet") + ("\n* over the predecessor, in their match" if cells else "")
 
 
 def _model_text(model: Mapping[str, Any]) -> str:
     generation = "" if model["generation"] is None else f", generation {model['generation']}"
     lines = [f"model {model['model']}", f"  {model['variant']}{generation}, {model['state']}"]
+    if model["elo"] is not None:
+        lines.append(f"Elo  {elo_bounds(model['elo'])} over generation 0")
+    if figures := training_figures(model["training"]):
+        lines.append("training  " + ", ".join(f"{name} {figure}" for name, figure in figures.items()))
+        reported = {n: v for n, v in model["training"].metrics.items() if n not in SHOWN}
+        lines.append("reported  " + ", ".join(f"{name} {value:.6g}" for name, value in sorted(reported.items())))
     if model["steps"]:
         lines.append("history  " + ", ".join(f"{state} {timestamp(since)}" for state, since in model["steps"]))
     lines += [line for decision in model["decisions"] for line in _decision_text(decision, model["model"])]
@@ -121,6 +143,7 @@ async def _rollback(context: Context) -> Output:
     options, policy, actor = context.options, context.settings.policy, _actor(context)
     async with context.store.begin() as tx:
         step = await operator.roll_back(tx, options.name, options.to, options.reason, policy=policy, actor=actor)
+    await link_now(context.store, await context.roster.all_nodes())  # no node may run that would do it
     [event] = [event for event in step.events if isinstance(event, model.RolledBack)]
     rejected = [change.model for change in step.models if change.state == "rejected"]
     target = f"{short(event.to)} of generation {event.generation}"
@@ -145,10 +168,10 @@ async def _promote(context: Context) -> Output:
 
 
 async def _verify(context: Context) -> Output:
-    async with context.store.begin() as tx:
-        match = await resolve(tx, context.options.name, context.options.variant)
-        job, after = await operator.verify_model(tx, match, actor=_actor(context))
-    result, title = await follow(context, [job], after), f"{short(match.model)} of {match.variant}"
+    async with context.store.read() as view:
+        match = await resolve(view, context.options.name, context.options.variant)
+    title = f"{short(match.model)} of {match.variant}"
+    result = await do_jobs(context, [Verify(variant=match.variant, model=match.model, priority=STAGE)])
     if not result.events:
         return _not_done(title, result, match.model)
     event: Any = result.events[0]
@@ -162,19 +185,51 @@ async def _import(context: Context) -> Output:
     if options.variant is None:
         raise InputError("name the variant:  ringrift models import FILE --variant NAME")
     content = read_model(Path(options.name))
-    node = _local_node(await context.roster.present(), context.settings.node.id)
+    node = local_node(await context.roster.all_nodes(), context.settings.node.id)
+    if node is None:
+        raise WorkError('no node has its files on this machine; start one with "ringrift run" or "ringrift node"')
     file = Folder(node.address, node.id).put(content)
     async with context.store.begin() as tx:
         existing = await operator.imported_from(tx, options.variant, file)
         if existing is not None:
             return _imported(context, existing, file, again=True)
+        await require_line(tx, options.variant)
         await tx.put([ledger.holding(file, node.id)])
-        job, after = await operator.import_model(tx, options.variant, file, actor=_actor(context))
-    result = await follow(context, [job], after)
+    result = await do_jobs(context, [Import(variant=options.variant, file=file, priority=STAGE)])
     if not result.events:
         return _not_done(options.name, result, None)
     event: Any = result.events[0]
     return _imported(context, event.model, file, again=False)
+
+
+async def _export(context: Context) -> Output:
+    """Write the file of a model, verified, whole or not at all."""
+    options = context.options
+    async with context.store.read() as view:
+        match = await resolve(view, options.name, options.variant)
+        source = await model_file(view, match.model)
+    target = Path(options.file or f"{match.variant}-{short(match.model)}.pth")
+    size = _write(target, source.read_bytes())
+    value = {"model": match.model, "variant": match.variant, "file": str(target), "bytes": size}
+    return Output(value=value, text=f"{short(match.model)} of {match.variant}: {size} bytes written to {target}")
+
+
+def _write(target: Path, content: bytes) -> int:
+    """Write *content* to *target*, whole or not at all; its size.  Raises InputError if it cannot be written."""
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        if target.is_dir():
+            raise InputError(f"cannot write {target}: it is a folder")
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
+        raise InputError(f"cannot write {target}: {error.strerror}") from error
+    return len(content)
 
 
 def _imported(context: Context, blob: str, file: str, *, again: bool) -> Output:
@@ -188,26 +243,19 @@ def _actor(context: Context) -> operator.Actor:
     return operator.Actor(envelopes=context.envelopes(), now=context.clock.now())
 
 
-def _local_node(nodes: Sequence[NodeRecord], own: str) -> NodeRecord:
-    """A running node with its blobs on this machine, where others get them: *own* if it is one.  Raises WorkError."""
-    local = [node for node in nodes if Folder(node.address, node.id).find_away() is None]
-    if not local:
-        raise WorkError('no running node on this machine can do this; start one with "ringrift run"')
-    return min(local, key=lambda node: (node.id != own, node.id))
-
-
 def _not_done(title: str, result: JobsResult, blob: str | None) -> Output:
-    value = {"model": blob, "error": result.error, "pending": result.pending}
-    return Output(value=value, text=f"{title}: {result.reason}", code=EXIT_FAILED)
+    value = {"model": blob, "error": result.error}
+    return Output(value=value, text=f"{title}: {result.error}", code=EXIT_FAILED)
 
 
 def _prepare(context: Context) -> None:
     options = context.options
     if options.verb != "list" and not options.name:
-        target = {"rollback": "VARIANT", "import": "FILE --variant NAME"}.get(options.verb, "MODEL")
+        targets = {"rollback": "VARIANT", "import": "FILE --variant NAME", "export": "MODEL [FILE]"}
+        target = targets.get(options.verb, "MODEL")
         raise InputError(f"argument missing:  ringrift models {options.verb} {target}")
 
 
 # Exit code 1 if a gate or a check refuses, or if no node did the job.
-_VERBS = {verb.__name__[1:]: verb for verb in (_list, _show, _verify, _promote, _rollback, _import)}
+_VERBS = {verb.__name__[1:]: verb for verb in (_list, _show, _verify, _promote, _rollback, _import, _export)}
 COMMAND = Command(arguments=_arguments, prepare=_prepare, question=by_verb(_VERBS))

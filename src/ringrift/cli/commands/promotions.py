@@ -24,10 +24,10 @@ def _arguments(parser: Parser) -> None:
 
 @dataclass(frozen=True)
 class DecisionView:
-    """A decision about a model, in Elo, with the nodes that played its blocks."""
+    """A decision about a model, with its gain over the predecessor and the nodes that played its blocks."""
 
     decision: Decision
-    elo: float | None = None
+    gain: float | None = None
     played: Mapping[str, int] = field(default_factory=dict)  # node → blocks of it that the decision rests on
 
 
@@ -63,8 +63,8 @@ class _Promotion:
         return recount.outcome == UNDECIDED and not decision.promoted and decision.kind == "promotion"
 
 
-def elo_gain(decision: Decision, players: int) -> float | None:
-    """The evidence of *decision* in Elo, if there is any."""
+def gain_over_predecessor(decision: Decision, players: int) -> float | None:
+    """How much stronger the match of *decision* showed the model to be, if there was one: this match alone."""
     evidence = decision.evidence
     return None if evidence is None else elo(evidence.score, evidence.scale(players))
 
@@ -72,7 +72,7 @@ def elo_gain(decision: Decision, players: int) -> float | None:
 def view_decision(decision: Decision, blocks: Sequence[Block], players: int) -> DecisionView:
     """*decision* with the nodes that played its *blocks*."""
     played = Counter(block.node for block in blocks)
-    return DecisionView(decision, elo_gain(decision, players), dict(sorted(played.items())))
+    return DecisionView(decision, gain_over_predecessor(decision, players), dict(sorted(played.items())))
 
 
 def _parse_node(text: str | None) -> str | None:
@@ -139,7 +139,9 @@ def evidence_text(view: DecisionView) -> list[str]:
     if evidence is None:
         return []
     ratio = f"LLR {evidence.llr:.2f} of {evidence.lower:.2f} … {evidence.upper:.2f}, alpha {evidence.alpha:.3g}"
-    lines = [f"{evidence.blocks} blocks, score {evidence.score:.3f} ({signed(view.elo)} Elo), {ratio}"]
+    lines = [
+        f"{evidence.blocks} blocks, score {evidence.score:.3f} (gain over the predecessor {signed(view.gain)}), {ratio}"
+    ]
     if gate is not None:
         lines.append(f"gate: {gate.elo_0:g} against {gate.elo_1:g} Elo, {gate.blocks_min} to {gate.blocks_max} blocks")
     if view.played:
@@ -152,10 +154,10 @@ def _summary(promotions: Sequence[_Promotion], node: str) -> str:
     touched = [(item, item.recount) for item in promotions if item.recount is not None and item.recount.excluded]
     others = [(item, again) for item, again in touched if not item.stands]
     champions = [(item.view, item.view.decision, again) for item, again in others if item.champion]
-    rows = [(new.variant, short(new.model), signed(view.elo), again) for view, new, again in champions]
+    rows = [(new.variant, short(new.model), signed(view.gain), again) for view, new, again in champions]
     lines = [f"without {node}: {len(touched)} decisions rest on its blocks, {len(others)} would not stand"]
     if rows:
-        lines += ["current champions that rest on them:", table(("variant", "model", "Elo", "without"), rows)]
+        lines += ["current champions that rest on them:", table(("variant", "model", "gain", "without"), rows)]
     elif others:
         lines.append("no current champion rests on them")
     return "\n".join(lines)

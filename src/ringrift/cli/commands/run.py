@@ -14,25 +14,29 @@ from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cli import html_report, report
 from ringrift.cli.command import Command, Context, Output, Parser, parse_overrides
 from ringrift.cli.live import Live
-from ringrift.cli.logs import start_logs
-from ringrift.cli.run_plan import Plan, RunSession, make_plan, save_session
+from ringrift.cli.logs import log_events, start_logs
+from ringrift.cli.run_plan import Plan, make_plan, require_alone, save_session
+from ringrift.cli.runs import begin_run, end_run
 from ringrift.events import catalog
 from ringrift.events.evaluation import BlocksPlayed
 from ringrift.events.pipeline import Opened
 from ringrift.harness import Cluster
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import SettingsError
+from ringrift.kernel.exit_codes import ExitCode
 from ringrift.kernel.value import changed
 from ringrift.pipeline import proof
 from ringrift.pipeline.line import DECISIONS, LINES, Stage
+from ringrift.pipeline.ratings import elo_of
 from ringrift.store.follow import wait_for
 from ringrift.store.ports import JobRow, Reads, Store
 from ringrift.supervision.spec import COORDINATES
+from ringrift.threads import beside
 from ringrift.work.desk import cancel, select
 
 _POLL_SECONDS = 0.2
+_RATE_SECONDS_MAX = 15.0  # how long the report waits for the Elo of the last promotions
 _FOREVER_SECONDS = 10.0 * 365 * 86_400
-_EXIT_NOT_PROVEN = 3
 _EVENTS_MAX = 10_000
 _PROOFS = jobs.JobFilter(purpose=jobs.Purpose.PROOF)
 _ENQUEUING = ("fill", "pipeline", "trust")  # enqueue jobs; they read the log, so the next run goes on where they stop
@@ -73,12 +77,14 @@ async def _played(view: Reads, start: int) -> list[BlocksPlayed]:
     return [event for row in rows if isinstance(event := catalog.decode(row.name, row.body), BlocksPlayed)]
 
 
-def _stop_on_signal(stop: "asyncio.Future[int]") -> None:
+def stop_on_signal(stop: "asyncio.Future[int]", live: Live) -> None:
     """First signal: stop in good order.  Second: stop now; children end with us, and the next start recovers."""
 
     def stopped(number: int) -> None:
         if stop.done():
+            live.line("stopped at once; the next run goes on from here")
             os._exit(128 + number)
+        live.step("stopping: running jobs go back to the queue (Ctrl-C again: stop at once)")
         stop.set_result(128 + number)
 
     loop = asyncio.get_running_loop()
@@ -93,50 +99,45 @@ class _Run:
         self._plan, self._live, self._clock, self._cluster = plan, live, clock, cluster
         self.began = clock.tick()
         self.stop: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        _stop_on_signal(self.stop)
+        stop_on_signal(self.stop, live)
 
     async def run(self) -> tuple[proof.Finding, ...]:
         """Open the lines and run until time is up and the proof is played; the findings.  Raises Unreachable."""
         plan, cluster, start = self._plan, self._cluster, self._cluster.store.position
-        opened = [Opened(variant=name, workload=plan.chosen.workload.name) for name in plan.settings.policy.variants]
+        opened = [Opened(variant=name, workload=line.workload) for name, line in plan.lines.items()]
         await cluster.nodes[0].router.publish_many(opened, source="run")
-        self._view = asyncio.create_task(self._live.follow(cluster, start, plan.loop_seconds))
-        try:
+        async with beside(self._live.follow(cluster, start, plan.loop_seconds)) as self._view:
             await self._until(self._loop())
-            return () if self.stop.done() else await self._prove() or ()
-        finally:
-            self._view.cancel()
-            await asyncio.gather(self._view, return_exceptions=True)
+            findings = () if self.stop.done() else await self._prove() or ()
+            await self._until(self._rate())
+            return findings
 
     async def _until(self, end: Coroutine[Any, Any, T]) -> T | None:
         """The result of *end*; None after a signal.  Raises Unreachable and whatever breaks a node or the view."""
-        ending = asyncio.create_task(end)
         broken = [node.supervisor.broken for node in self._cluster.nodes]
-        try:
+        async with beside(end) as ending:
             ends: list[asyncio.Future[Any]] = [self.stop, ending, self._view, *broken]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for failed in (*broken, self._view):
                 if failed.done():
                     failed.result()
             return None if self.stop.done() else await ending
-        finally:
-            ending.cancel()
-            await asyncio.gather(ending, return_exceptions=True)
 
     async def _prove(self) -> tuple[proof.Finding, ...] | None:
         """The findings of a timed run; None if it has no time limit, or if it was stopped meanwhile."""
-        plan, policy, nodes = self._plan, self._plan.settings.policy, self._cluster.nodes
+        plan, nodes = self._plan, self._cluster.nodes
         if plan.all_seconds is None:
             return None
         # Running jobs come to their end, and no line moves until the next run.
         for node in nodes:
             for name in _ENQUEUING if node.record.profile in COORDINATES else ():
                 await node.supervisor.stop(name)
-        claims, baselines = list[proof.Claim](), plan.chosen.preset().baselines
+        claims = list[proof.Claim]()
         async with self._cluster.store.read() as view:
-            for variant in policy.variants:
+            for variant, spec in plan.specs.items():
                 line, decisions = await LINES.get(view, variant), await DECISIONS.all(view, "variant", variant)
-                claims += proof.claims(variant, line, decisions, policy, baselines.get(variant, ()))
+                own = (plan.lines[variant].policy, plan.baselines[variant], spec.opening_plies)
+                claims += proof.claims(variant, line, decisions, *own)
         self._live.prove(claims)
         try:
             return await self._until(self._play_proof(claims, self.began + plan.all_seconds))
@@ -158,6 +159,17 @@ class _Run:
             events, dead = await _played(view, start), await select(view, _PROOFS, ("dead",))
         return tuple(_explained(proof.judge(claim, events), dead) for claim in claims)
 
+    async def _rate(self) -> None:
+        """Give the last promotions a moment to be rated: the report shows their Elo."""
+
+        async def everyone_is_rated(view: Reads) -> bool | None:
+            champions = {line.champion for line in await LINES.all(view) if line.variant in self._plan.specs}
+            rated = {row.model for variant in self._plan.specs for row in await elo_of(view, variant)}
+            return True if champions <= {None, *rated} else None
+
+        seconds = _RATE_SECONDS_MAX
+        await wait_for(self._cluster.store, everyone_is_rated, self._clock, seconds, poll_seconds=_POLL_SECONDS)
+
     async def _loop(self) -> None:
         """Wait until time is up or every line has its promotions; a line at rest is woken by its event first."""
         policy, seconds = self._plan.settings.policy, self._plan.loop_seconds
@@ -168,7 +180,7 @@ class _Run:
         async def everyone_rests(view: Reads) -> bool | None:
             lines = await LINES.all(view)
             resting = {line.variant for line in lines if line.stage is Stage.RESTING and line.iteration >= goal}
-            return True if resting >= set(policy.variants) else None
+            return True if resting.issuperset(self._plan.specs) else None
 
         await wait_for(self._cluster.store, everyone_rests, self._clock, limit, poll_seconds=_POLL_SECONDS)
 
@@ -176,25 +188,27 @@ class _Run:
 async def _run(plan: Plan, live: Live, clock: Clock) -> tuple[int, report.Report]:
     """Run *plan*; the exit code and the report.  Raises Unreachable."""
     rng, begun = Random(SystemRandom().getrandbits(64)), clock.now()
-    seed, spent = plan.settings.policy.seed, plan.spent_seconds
-    async with Cluster.open(plan.settings, plan.nodes, clock, rng) as cluster:
+    async with Cluster.open(plan.settings, plan.nodes, clock, rng, lines=plan.lines) as cluster:
+        log_events(cluster.nodes)
         await _cancel_proof(cluster.store, cluster.nodes[0].envelopes)
-        if plan.has_session:
-            await save_session(cluster.store, RunSession(seed=seed, spent_seconds=spent))
+        await save_session(cluster.store, plan.session)
+        minutes = plan.session.seconds / 60
+        record = await begin_run(cluster.store, plan.effective, began=begun, pid=os.getpid(), minutes=minutes)
         current = _Run(plan, live, clock, cluster)
         findings = await current.run()
         stopped = current.stop.done()
-        if plan.has_session:
-            spent = spent + clock.tick() - current.began if stopped else 0.0
-            await save_session(cluster.store, RunSession(seed=seed, spent_seconds=spent))
+        seconds = clock.tick() - current.began
+        spent = plan.session.spent_seconds + seconds if stopped else 0.0
+        await save_session(cluster.store, changed(plan.session, spent_seconds=spent))
+        await end_run(cluster.store, record, ended=clock.now(), seconds=seconds)
         about = report.about(plan.settings, plan.chosen.requirements(), begun, clock.now())
         result = await report.gather(cluster.store, about, findings)
     if stopped:
         return current.stop.result(), result
-    return _EXIT_NOT_PROVEN if any(not finding.met for finding in findings) else 0, result
+    return ExitCode.NOT_PROVEN if any(not finding.met for finding in findings) else 0, result
 
 
-def _require_writable(*files: Path) -> None:
+def _require_writable(name: str, *files: Path) -> None:
     """Raise SettingsError unless each of the report's *files* can be written: the run itself takes long."""
     for file in files:
         try:
@@ -204,31 +218,34 @@ def _require_writable(*files: Path) -> None:
                 file.unlink()
         except OSError as error:
             reason = "its folder does not exist" if isinstance(error, FileNotFoundError) else str(error.strerror)
-            raise SettingsError("--report", str(file), reason) from error
+            raise SettingsError(name, str(file), reason) from error
 
 
 def _prepare(context: Context) -> Output:
     """Exit code 0 if every claim is proven, 3 if one is not, 130 or 143 after a signal."""
     options, clock = context.options, context.clock
-    plan = make_plan(options, parse_overrides(options.set))
-    settings, home = plan.settings, plan.effective.home
+    home = context.effective.home
     path = Path(options.report or Path(home) / "report.json")
     page = path.with_suffix(".html") if path.name else path
-    if options.report:
-        _require_writable(path, page)
+    if options.report or path.parent.is_dir():
+        _require_writable("--report" if options.report else "report file", path, page)
+    require_alone(context.settings.store, context.settings.node.id)
+    plan = make_plan(options, parse_overrides(options.set))
+    settings = plan.settings
     log = start_logs(home, settings.sweep, debug=plan.effective.debug, trace=settings.trace.debug)
     live = Live(sys.stdout, settings.policy, clock, table=sys.stdout.isatty() and not options.plain)
-    for note in filter(None, (plan.chosen.note, *plan.effective.warnings)):
+    for note in plan.notes:
         live.line(note)
     limit = "" if plan.loop_seconds is None else f", {plan.loop_seconds / 60:.1f} minutes, then the proof"
-    live.line(f"{len(plan.nodes)} nodes, workload {settings.work.workload}, store {settings.store.path}, log {log}")
+    workloads = ", ".join(dict.fromkeys(line.workload for line in plan.lines.values()))
+    live.line(f"{len(plan.nodes)} nodes, workload {workloads}, store {settings.store.path}, log {log}")
     live.line(f"seed {settings.policy.seed}, variants {', '.join(settings.policy.variants)}{limit}")
     code, result = asyncio.run(_run(plan, live, clock))
     path.write_text(report.as_json(result))
     page.write_text(html_report.as_page(result))
-    stopped = "" if code in (0, _EXIT_NOT_PROVEN) else '   (stopped early; "ringrift run" goes on)'
+    stopped = "" if code in (0, ExitCode.NOT_PROVEN) else '   (stopped early; "ringrift run" goes on)'
     text = f"\n{report.as_text(result)}\n\nreport: {page} (data: {path}){stopped}"
     return Output(value=None, text=text, code=code)
 
 
-COMMAND = Command(arguments=_arguments, prepare=_prepare, json_help=None)
+COMMAND = Command(arguments=_arguments, prepare=_prepare, json_help=None, starts_node=True)

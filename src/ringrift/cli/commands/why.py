@@ -1,127 +1,160 @@
-"""Explain why a variant waits: the cause first, then what to do, then the details."""
+"""Explain what each line does or waits for: the answer first, then what is behind it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ringrift.cli import why_answer
 from ringrift.cli.brakes import brake_lines
 from ringrift.cli.command import Command, Context, Output, Parser
-from ringrift.cli.faults import fault_lines
-from ringrift.cli.formats import ago, short, since, verdict_line, verdict_reason
+from ringrift.cli.faults import fault_lines, is_running, node_faults
+from ringrift.cli.formats import ago, plural, short, since, verdict_line
 from ringrift.cli.presence import disabled_lines
+from ringrift.cli.why_answer import CLAIM_PREFIX, SUCCESSES, Situation, find_failures
 from ringrift.cluster.roster import NODES
+from ringrift.events import catalog, work
 from ringrift.jobs import Train
-from ringrift.kernel import variant as variants
-from ringrift.kernel.verdict import Verdict
+from ringrift.kernel.value import changed
 from ringrift.pipeline.absence import CHAMPION_GATE
 from ringrift.pipeline.healer import EVERYWHERE
 from ringrift.pipeline.line import LINES, Stage
-from ringrift.store.ports import TASK_PREFIX, JobRow, Reads
+from ringrift.store.ports import LIVE_STATES, TASK_PREFIX, JobRow, Reads, RoleRow
 from ringrift.store.roles import ROLE_PREFIX
-from ringrift.work.claims import slot_rule
+from ringrift.supervision.spec import COORDINATES
+from ringrift.work.failures import latest_failures
 from ringrift.work.limits import VERDICTS
 from ringrift.work.run_states import load_run_states
 from ringrift.work.tasks import TRAINING_SLOT, running_tasks
 from ringrift.workload.registry import Registry
 
 _JOBS_MAX = 50
-_JOBS_LISTED, _DEAD_LISTED = 10, 3
-_SIGNAL_PREFIX, _CLAIM_PREFIX = "feedback ", "claim."
+_JOBS_LISTED = 5
+_EVENTS_MAX = 500  # newest results and failures of all lines: an older failure is no cause of today's wait
+_SIGNAL_PREFIX, _REQUESTED = "feedback ", "requested"
+_ENDS = [work.Buried.name(), *(event.name() for event in SUCCESSES)]
+_DECIDES = "pipeline"  # the role of the node that decides about lines
+_FACTS = ("variant", "line", "verdicts", "trainers", "jobs", "failures", "faults")  # of a situation, for programs
+_Reply = dict[str, Any]  # the answer for one line, with the facts behind it
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument("variant", help="e.g. hex8_2p")
+    parser.add_argument("variant", nargs="?", help="e.g. hex8_2p (default: every line)")
+    parser.add_argument("--all", action="store_true", help="internals too: roles, every gate, every signal")
 
 
-def _as_text(facts: Mapping[str, Any], variant: str, now: float) -> str:
-    line, waits_on, brakes = facts["line"], facts["waits_on"], brake_lines(facts["run_states"], now)
-    vacant = [role.role for role in facts["roles"] if not role.holder and not role.role.startswith(ROLE_PREFIX)]
+def _rows(facts: Situation, reply: _Reply, *, all: bool) -> Iterator[tuple[str, str]]:
+    """The chain behind the answer, each with its title."""
+    now, line = facts.now, facts.line
+    if reply["answer"].remedy:
+        yield "do", reply["answer"].remedy
+    for kind, reason, begin in why_answer.refusal_reasons(facts):
+        yield "not started", f"{kind} {facts.variant} waits: {reason}, {since(begin, now)}"
     if line is None:
-        return "\n".join([*brakes, f"{variant} has no line yet.\n  open one:      ringrift run --variants {variant}"])
-    jobs = [_job(job, now) for job in facts["jobs"][:_JOBS_LISTED]]
-    if len(facts["jobs"]) > _JOBS_LISTED:
-        jobs.append(f"… and {len(facts['jobs']) - _JOBS_LISTED} more")
+        return
+    title = "jobs" if facts.has_coordinator else "when it runs"
+    ordered = sorted(facts.jobs, key=lambda job: (job.kind != facts.kind, job.state != "claimed", job.time))
+    for job in ordered[:_JOBS_LISTED]:
+        yield title, _job(job, now)
+    if len(ordered) > _JOBS_LISTED:
+        yield title, f"… and {len(ordered) - _JOBS_LISTED} more: ringrift jobs"
+    elif not ordered:
+        yield title, "nothing is queued"
+    for failure in facts.failures:
+        yield "given up", f"{failure.kind} {failure.job}: {failure}, {ago(failure.time, now)}"
+    if away := facts.verdict(CHAMPION_GATE):
+        yield "champion", f"{away.rule}, {since(away.since, now)}"
+    model = f"champion {short(line.champion)} of generation {line.generation}, {plural(line.iteration, 'promotion')}"
+    yield "line", f"{line.stage} {since(line.since, now)}, {model if line.champion else 'no champion yet'}"
+    for verdict in facts.verdicts:
+        if verdict.gate == _REQUESTED:
+            yield "your request", verdict_line(verdict, now)
+    if all:
+        yield from _internals(facts, reply)
+
+
+def _internals(facts: Situation, reply: _Reply) -> Iterator[tuple[str, str]]:
+    """Roles, gates and signals."""
+    vacant = [role.role for role in reply["roles"] if not role.holder and not role.role.startswith(ROLE_PREFIX)]
     if vacant:
-        rows = [("start one", "ringrift run"), *(("when it runs", job) for job in jobs or ["nothing is queued"])]
-        cause = f"{variant} is waiting: no coordinator is running."
-    else:
-        rows = [("jobs", job) for job in jobs or ["none"]]
-        cause = f"{variant} is {line.stage}."
-        if waits_on:
-            state = "goes on" if waits_on.allowed else "waits"
-            cause = f"{variant} is {line.stage} and {state}: {verdict_reason(waits_on, now)}"
-    champion = "no champion yet"
-    if line.champion is not None:
-        champion = f"champion {short(line.champion)} of generation {line.generation}, {line.iteration} promotions"
-    rows[:0] = [("not started", text) for text in _refusals(facts["verdicts"], facts["trainers"], variant, now)]
-    rows.append(("line", f"{line.stage} {since(line.since, now)}, {champion}"))
-    if vacant and waits_on:
-        rows.append(("gate", verdict_line(waits_on, now)))
-    if vacant:
-        rows.append(("vacant roles", ", ".join(vacant)))
-    # The gates of stages that lie behind say nothing about now.
-    others = [verdict for verdict in facts["verdicts"] if verdict.gate not in set(Stage)]
-    gates = [verdict for verdict in others if not verdict.gate.startswith((_CLAIM_PREFIX, _SIGNAL_PREFIX))]
-    rows += [("other gates", verdict_line(verdict, now)) for verdict in gates]
-    for verdict in others:
+        yield "vacant roles", ", ".join(vacant)
+    if reply["waits_on"] is not None:
+        yield "gate", verdict_line(reply["waits_on"], facts.now)
+    for verdict in facts.verdicts:
         if verdict.gate.startswith(_SIGNAL_PREFIX):
             state = f"{verdict.gate.removeprefix(_SIGNAL_PREFIX)} is {'on' if verdict.allowed else 'off'}"
-            numbers = f"(now {verdict.value:.4g}, limit {verdict.limit:.4g})"
-            rows.append(("signals", f"{state}: {verdict.rule} {numbers}"))
-    dead = facts["dead"][-_DEAD_LISTED:]
-    rows += [("given up", f"{job.key[:60]}: {job.error} (after {job.attempts} attempts)") for job in dead]
-    return "\n".join([*brakes, *facts["off"], cause, *(f"  {name + ':':<14} {text}" for name, text in rows)])
+            yield "signals", f"{state}: {verdict.rule} (now {verdict.value:.4g}, limit {verdict.limit:.4g})"
+        # The gates of stages that lie behind say nothing about now.
+        elif verdict.gate not in {*Stage, _REQUESTED} and not verdict.gate.startswith(CLAIM_PREFIX):
+            yield "other gates", verdict_line(verdict, facts.now)
 
 
-def _refusals(verdicts: Sequence[Verdict], trainers: Sequence[str], variant: str, now: float) -> list[str]:
-    """Why queued jobs are not started, by kind: each reason once, for however many nodes."""
-    first: dict[tuple[str, str], Verdict] = {}
-    for verdict in sorted(verdicts, key=lambda verdict: verdict.since):
-        if verdict.gate.startswith(_CLAIM_PREFIX):
-            first.setdefault((verdict.gate.removeprefix(_CLAIM_PREFIX), verdict.rule), verdict)
-    texts = []
-    for (kind, rule), verdict in first.items():
-        reason = f"{rule}: {verdict.value:.4g} of {verdict.limit:.4g}" if verdict.limit > 1 else rule
-        if kind == Train.kind() and rule == slot_rule(variant) and trainers:
-            reason = f"{rule} is held by {', '.join(trainers)}"
-        texts.append(f"{kind} {variant} waits: {reason}, {since(verdict.since, now)}")
-    return texts
+def _job(job: JobRow, now: float) -> str:
+    state = f"{job.progress:.0%} done on {job.holder}" if job.holder else "waits in the queue"
+    return f"{job.kind} {job.id}: {state}{why_answer.retry_text(job)}, enqueued {ago(job.time, now)}"
 
 
-async def _trainers(view: Reads, variant: str) -> list[str]:
+async def _trainers(view: Reads, variant: str) -> tuple[str, ...]:
     """The jobs and tasks that hold the training slot of *variant*."""
     tasks = [task for task in await running_tasks(view) if task.variant == variant]
     holders = [f"task {task.id} on node {task.node}" for task in tasks if TASK_PREFIX + task.type in TRAINING_SLOT]
     jobs = await view.jobs(("claimed",), _JOBS_MAX, variant=variant)
-    return [*holders, *(f"job {row.id} on node {row.holder}" for row in jobs if row.kind == Train.kind())]
+    return (*holders, *(f"job {row.id} on node {row.holder}" for row in jobs if row.kind == Train.kind()))
 
 
-def _job(job: JobRow, now: float) -> str:
-    state = f"{job.state} by {job.holder}, {job.progress:.0%} done" if job.holder else job.state
-    pause = f", paused for {job.pause:g} s after: {job.error}" if job.pause else ""
-    return f"{job.kind} ({state}, attempt {job.attempts or 1}{pause}), enqueued {ago(job.time, now)}"
+async def _shared_facts(view: Reads, context: Context, roles: Sequence[RoleRow]) -> Situation:
+    """What is the same for every line: nodes, faults, run states and whether a node decides."""
+    clock, beat_seconds = context.clock, context.settings.cluster.beat_seconds
+    nodes = await NODES.all(view)
+    running = tuple(node for node in nodes if is_running(node, clock, beat_seconds))
+    holders = {role.holder for role in roles if role.role == _DECIDES}
+    ended = [node.beat / 1000 + node.wall for node in nodes if node.profile in COORDINATES and node.wall]
+    off = [set(node.activity.daemons.disabled) for node in running if node.profile in COORDINATES]
+    faults = (*context.faults, *node_faults(running, clock, beat_seconds, daemons=False))
+    facts = Situation(variant="", now=clock.now(), faults=faults, nodes=running, run_states=await load_run_states(view))
+    has_coordinator, left = any(node.id in holders for node in running), max(ended, default=None)
+    disabled = tuple(set.intersection(*off)) if off else ()
+    return changed(facts, has_coordinator=has_coordinator, coordinator_left=left, disabled=disabled)
 
 
-def _prepare(context: Context) -> None:
-    """Raises InvalidId, or UnknownName for a variant that no workload plays."""
-    work = context.settings.work
-    variants.parse(context.options.variant)
-    Registry.load(work.executables, prefer=work.workload).owner(context.options.variant)
+async def _find_reply(view: Reads, shared: Situation, variant: str) -> tuple[Situation, _Reply]:
+    line, ends = await LINES.get(view, variant), await view.last(None, _EVENTS_MAX, _ENDS)
+    facts = changed(
+        shared,
+        variant=variant,
+        line=line,
+        verdicts=tuple(await VERDICTS.all(view, "variant", variant, EVERYWHERE)),
+        jobs=tuple(await view.jobs(LIVE_STATES, _JOBS_MAX, variant=variant)),
+        failures=tuple(find_failures([(end.time, catalog.decode(end.name, end.body)) for end in ends], variant)),
+        trainers=await _trainers(view, variant),
+        tracebacks={failure.job: failure.traceback for failure in await latest_failures(view, variant)},
+    )
+    waits_on = facts.verdict(CHAMPION_GATE) or (facts.verdict(line.stage, closed=False) if line else None)
+    if waits_on is not None and line is not None:
+        waits_on = changed(waits_on, since=max(waits_on.since, line.since))
+    reply = {name: getattr(facts, name) for name in _FACTS}
+    reply |= {"answer": why_answer.answer(facts), "waits_on": waits_on, "roles": await view.roles()}
+    return facts, reply | {"run_states": shared.run_states.in_force(shared.now)}
 
 
 async def _question(context: Context) -> Output:
-    variant = context.options.variant
+    """Raises UnknownName for a variant that has no line and that no workload plays."""
+    options, texts, replies = context.options, [], []
     async with context.store.read() as view:
-        run_states = (await load_run_states(view)).in_force(context.clock.now())
-        line, verdicts = await LINES.get(view, variant), await VERDICTS.all(view, "variant", variant, EVERYWHERE)
-        closed = next((verdict for verdict in verdicts if verdict.gate == CHAMPION_GATE and not verdict.allowed), None)
-        waits_on = closed or next((verdict for verdict in verdicts if line and verdict.gate == line.stage), None)
-        facts: dict[str, Any] = {"run_states": run_states, "line": line, "waits_on": waits_on, "verdicts": verdicts}
-        facts |= {"trainers": await _trainers(view, variant), "roles": await view.roles()}
-        facts["jobs"] = await view.jobs(("ready", "claimed"), _JOBS_MAX, variant=variant)
-        facts["dead"] = await view.jobs(("dead",), _JOBS_MAX, variant=variant)
-        facts["off"] = disabled_lines(await NODES.all(view))  # daemons that settings forbid to start, in words
-    text = _as_text(facts, variant, context.clock.now())
-    return Output(value=facts, text="\n".join([*fault_lines(context.faults), text]))
+        lines, work = list(await LINES.scan(view)), context.settings.work
+        if options.variant is not None and options.variant not in lines:
+            Registry.load(work.executables).owner(options.variant, work.workload)
+        names = lines if options.variant is None else [options.variant]
+        shared = await _shared_facts(view, context, await view.roles())
+        for variant in names:
+            facts, reply = await _find_reply(view, shared, variant)
+            rows = [f"  {name + ':':<14} {text}" for name, text in _rows(facts, reply, all=options.all)]
+            texts.append("\n".join([why_answer.first_line(facts, reply["answer"]), *rows]))
+            replies.append(reply)
+    texts = texts or ["no line yet: nothing was ever run here\n  do:            ringrift run"]
+    # The rest concerns every line: it comes behind the first answer.
+    brakes = brake_lines(shared.run_states.in_force(shared.now), shared.now)
+    text = "\n\n".join(filter(None, [*texts, "\n".join([*brakes, *disabled_lines(shared.nodes)])]))
+    text = "\n".join([*fault_lines(shared.faults), text])
+    return Output(value=replies[0] if options.variant is not None else replies, text=text)
 
 
-COMMAND = Command(arguments=_arguments, prepare=_prepare, question=_question, names_faults=True)
+COMMAND = Command(arguments=_arguments, question=_question, names_faults=True)

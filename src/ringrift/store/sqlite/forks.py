@@ -10,37 +10,21 @@ import asyncio
 import ctypes
 import os
 import threading
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from functools import partial
-from typing import Never, Protocol
+from typing import TYPE_CHECKING, Never
 
 import apsw
 
 from ringrift.kernel.errors import Unreachable
 
+if TYPE_CHECKING:
+    from ringrift.store.sqlite.engine import SqliteStore
+
 FORK_SECONDS_MAX = 5.0  # how long a fork waits for the transactions and views that are open
 
 
-class _Forkable(Protocol):
-    """A store that can close its connections for the time of a fork."""
-
-    loop: asyncio.AbstractEventLoop
-    thread: int
-
-    def quiet(self) -> AbstractAsyncContextManager[None]:
-        """No transaction and no view is open while the body runs."""
-
-    def disconnect(self) -> None:
-        """Close all connections; the next use opens them."""
-
-    def disconnect_at_once(self) -> None:
-        """The same from the loop's own thread, unless a transaction or a view is open."""
-
-    def abandon(self) -> None:
-        """In the child: refuse every further use, and close what is no connection."""
-
-
-stores: set[_Forkable] = set()  #: Those that are open: each is closed before every fork.
+stores: set["SqliteStore"] = set()  #: Those that are open: each is closed before every fork.
 _connections: set["Connection"] = set()
 _here = threading.local()  # what ends the pause of each store: several threads may fork at once
 
@@ -100,7 +84,7 @@ def _before_fork() -> None:
         resumes.append(partial(store.loop.call_soon_threadsafe, resumed.set))
 
 
-async def _pause(store: _Forkable, closed: threading.Event, resumed: asyncio.Event) -> None:
+async def _pause(store: "SqliteStore", closed: threading.Event, resumed: asyncio.Event) -> None:
     try:
         async with store.quiet():
             store.disconnect()

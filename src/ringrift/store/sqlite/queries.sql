@@ -115,8 +115,8 @@ WHERE reader = ?1 AND position IN (SELECT value FROM json_each(?2)) ORDER BY pos
 
 -- name: enqueue
 -- One job, unless one with its key is alive; an archived one with its id is as much in the way as any other.
-INSERT INTO jobs (id, kind, variant, key, body, state, priority, node, time, context)
-SELECT ?1, ?2, ?3, ?4, ?5, 'ready', ?6, ?7, ?8, ?9 WHERE NOT EXISTS (SELECT 1 FROM archived_jobs WHERE id = ?1)
+INSERT INTO jobs (id, kind, variant, key, body, state, priority, node, time, context, pause)
+SELECT ?1, ?2, ?3, ?4, ?5, 'ready', ?6, ?7, ?8, ?9, ?10 WHERE NOT EXISTS (SELECT 1 FROM archived_jobs WHERE id = ?1)
 ON CONFLICT DO NOTHING;
 
 -- name: live_key
@@ -130,19 +130,13 @@ WHERE state = 'ready' AND pause = 0 AND kind = ?1 AND node IS ?2
 ORDER BY priority DESC, number LIMIT ?3;
 
 -- name: ready_except
--- The same with the variant of each, without a JSON list of variants and one of jobs.
+-- The same with the variant of each, without a JSON list of variants and one of jobs; with a third only of its jobs.
 SELECT priority, number, variant FROM jobs
 WHERE state = 'ready' AND pause = 0 AND kind = ?1 AND node IS ?2
     AND variant NOT IN (SELECT value FROM json_each(?4))
     AND number NOT IN (SELECT number FROM jobs WHERE id IN (SELECT value FROM json_each(?5)))
+    AND (?6 IS NULL OR number IN (SELECT number FROM jobs WHERE id IN (SELECT value FROM json_each(?6))))
 ORDER BY priority DESC, number LIMIT ?3;
-
--- name: claim
--- Lease one job.
-UPDATE jobs SET state = 'claimed', holder = ?2, seconds = ?3, fence = fence + 1, renewals = 0, progress = 0,
-    attempts = attempts + 1
-WHERE number = ?1
-RETURNING id, kind, variant, key, body, holder, fence, renewals, seconds, attempts, outputs, context;
 
 -- name: claim_all
 -- Lease the jobs of a JSON list of numbers: one statement for all.
@@ -194,6 +188,15 @@ SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, hol
     time, error
 FROM every_job WHERE state = 'dead' AND (?2 IS NULL OR variant = ?2) AND (?3 IS NULL OR holder = ?3)
     AND (kind < 'task:' OR kind >= 'task;') ORDER BY number LIMIT ?4;
+
+-- name: list_jobs
+-- The newest jobs in a JSON list of states, the archived ones too, by the beginning or the end of their ids.
+SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
+    time, error
+FROM every_job WHERE state IN (SELECT value FROM json_each(?1)) AND id >= ?2 AND id < ?2 || char(1114111)
+    AND (?3 = '' OR substr(id, -length(?3)) = ?3) AND (?4 IS NULL OR variant = ?4) AND (?5 IS NULL OR kind = ?5)
+    AND (?6 IS NULL OR coalesce(holder, node) = ?6) AND (kind < 'task:' OR kind >= 'task;')
+ORDER BY number DESC LIMIT ?7;
 
 -- name: archive
 -- Move the oldest ended jobs behind the newest of all; of tasks, those whose body was dropped.  A trigger inserts them.

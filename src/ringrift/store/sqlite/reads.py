@@ -10,12 +10,15 @@ import apsw
 import msgspec
 
 from ringrift.events.base import Envelope
+from ringrift.jobs import JobQuery
 from ringrift.kernel.errors import Overdue
 from ringrift.kernel.value import Value
-from ringrift.store.ports import BEHIND_MAX, Delivery, JobCounter, JobRow, Origin, ReaderRow, RoleRow, Share
+from ringrift.store.ports import BEHIND_MAX, STATES, Delivery, JobCounter, JobRow, Origin, ReaderRow, RoleRow, Share
 
 POSITION_MAX = 2**63 - 1
 Offload = Callable[..., Awaitable[Any]]  # runs a function with its arguments, in a thread or inline
+_Key = str | None
+_Names = Collection[str]
 _T = TypeVar("_T")
 _V = TypeVar("_V", bound=Value)
 
@@ -34,14 +37,9 @@ def _load_queries() -> Mapping[str, str]:
 QUERIES = _load_queries()
 
 
-def as_json(values: Collection[str]) -> str:
+def as_json(values: Collection[str] | Collection[int]) -> str:
     """*values* as the JSON list that ``json_each`` takes: one statement for any number of them."""
     return msgspec.json.encode(sorted(values)).decode()
-
-
-def as_json_numbers(numbers: Sequence[int]) -> str:
-    """The same for numbers."""
-    return msgspec.json.encode(numbers).decode()
 
 
 def query_value(db: apsw.Connection, query: str) -> Any:
@@ -107,7 +105,7 @@ class SqliteReads:
         return await self._events("events_by_id", as_json(ids))
 
     async def events_at(self, positions: Sequence[int]) -> Sequence[Envelope]:
-        return await self._events("events_at", as_json_numbers(positions))
+        return await self._events("events_at", as_json(positions))
 
     async def events_of_trace(self, trace: str, limit: int) -> Sequence[Envelope]:
         return await self._events("events_of_trace", trace, limit)
@@ -127,11 +125,9 @@ class SqliteReads:
         return await self._values(Delivery, "deliveries", as_json(states), reader, limit)
 
     async def deliveries_at(self, reader: str, positions: Sequence[int]) -> Sequence[Delivery]:
-        return await self._values(Delivery, "deliveries_at", reader, as_json_numbers(positions))
+        return await self._values(Delivery, "deliveries_at", reader, as_json(positions))
 
-    async def jobs(
-        self, states: Collection[str], limit: int, *, variant: str | None = None, holder: str | None = None
-    ) -> Sequence[JobRow]:
+    async def jobs(self, states: _Names, limit: int, *, variant: _Key = None, holder: _Key = None) -> Sequence[JobRow]:
         # All but done and cancelled jobs have partial indexes of their own.
         if set(states) == {"claimed"}:
             return await self._values(JobRow, "jobs_claimed", variant, holder, limit)
@@ -140,6 +136,10 @@ class SqliteReads:
         dead = "jobs_dead" if set(states) == {"dead"} else "jobs"
         query = "jobs_live" if set(states) <= {"ready", "claimed"} else dead
         return await self._values(JobRow, query, as_json(states), variant, holder, limit)
+
+    async def list_jobs(self, query: JobQuery, limit: int) -> Sequence[JobRow]:
+        filters = (query.begins, query.ends, query.variant, query.kind, query.node)
+        return await self._values(JobRow, "list_jobs", as_json(query.states or STATES), *filters, limit)
 
     async def count_jobs(self, variant: str | None = None) -> Mapping[tuple[str, str], int]:
         rows = await self._query(list, "count_jobs", variant)
@@ -179,19 +179,17 @@ class SqliteReads:
         edge = [number for _, number in self._execute("numbers", as_json(roots))]
         visited, order = set(edge), list[int]()
         while edge and len(order) < limit:
-            nearest = [number for (number,) in self._execute(query, as_json_numbers(edge), kinds_json)]
+            nearest = [number for (number,) in self._execute(query, as_json(edge), kinds_json)]
             edge = [number for number in nearest if number not in visited]
             visited.update(edge)
             order += edge
-        names = dict(self._execute("named", as_json_numbers(order[:limit])))
+        names = dict(self._execute("named", as_json(order[:limit])))
         return [names[number] for number in order[:limit]]
 
     async def origins(self, blobs: Sequence[str]) -> Sequence[Origin]:
         return await self._values(Origin, "origins", as_json(set(blobs)))
 
-    async def list_origins(
-        self, kind: str, limit: int, *, variant: str | None = None, prefix: str = ""
-    ) -> Sequence[Origin]:
+    async def list_origins(self, kind: str, limit: int, *, variant: _Key = None, prefix: str = "") -> Sequence[Origin]:
         if prefix:
             return await self._values(Origin, "list_origins_named", kind, variant, limit, prefix)
         return await self._values(Origin, "list_origins", kind, variant, limit)
@@ -202,9 +200,7 @@ class SqliteReads:
     async def shares_by_node(self, kind: str, children: Sequence[str]) -> Sequence[Share]:
         return await self._values(Share, "shares_by_node", kind, as_json(set(children)))
 
-    async def share_of_node(
-        self, kind: str, node: str, since: float, until: float, *, variant: str | None = None
-    ) -> Share:
+    async def share_of_node(self, kind: str, node: str, since: float, until: float, *, variant: _Key = None) -> Share:
         return (await self._values(Share, "share_of_node", kind, node, since, until, variant))[0]
 
     async def shares_made_from(

@@ -145,15 +145,17 @@ class SqliteTx(SqliteReads):
         ready = [row for kind, node in queues for row in self._ready(kind, node, limit, terms)]
         ready.sort(key=lambda row: (-row[0], row[1]))
         numbers = [row[1] for row in _choose(ready, limit, terms)]
-        rows = {row[0]: row[1:] for row in self._execute("claim_all", reads.as_json_numbers(numbers), holder, seconds)}
+        rows = {row[0]: row[1:] for row in self._execute("claim_all", reads.as_json(numbers), holder, seconds)}
         return [Lease(**dict(zip(_LEASE_FIELDS, rows[number], strict=True))) for number in numbers]
 
     def _ready(self, kind: str, node: str | None, limit: int, terms: ports.ClaimTerms) -> Iterator[_Ready]:
-        if kind not in terms.without and kind not in terms.one_per_variant and not terms.without_jobs:
+        is_narrow = terms.without_jobs or terms.only_jobs is not None
+        if kind not in terms.without and kind not in terms.one_per_variant and not is_narrow:
             yield from ((*row, kind, "") for row in self._execute("ready", kind, node, limit))
             return
         without = reads.as_json(terms.without.get(kind, ())), reads.as_json(terms.without_jobs)
-        for priority, number, variant in self._execute("ready_except", kind, node, limit, *without):
+        only = None if terms.only_jobs is None else reads.as_json(terms.only_jobs)
+        for priority, number, variant in self._execute("ready_except", kind, node, limit, *without, only):
             yield priority, number, kind, variant
 
     async def register_tasks(self, tasks: Sequence[ports.TaskRequest]) -> Sequence[int | None]:

@@ -14,6 +14,7 @@ class Progress(NamedTuple):
     done: float
     metrics: Mapping[str, float]
     checkpoint: str | None = None
+    traceback: str = ""  # with its last report: where it was when it was killed
 
 
 class Worker(Protocol):

@@ -10,8 +10,10 @@ it cannot outlive a node that was killed.
 import asyncio
 import logging
 import os
+import re
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -20,12 +22,17 @@ from ringrift.bus import spans, trace
 from ringrift.bus.spans import Span
 from ringrift.child import Child
 from ringrift.kernel.errors import ChildDied, JobFailed, NodeAway, NoRoom
+from ringrift.kernel.settings import LogSettings
+from ringrift.work.launch.output import OutputFiles, OutputSplitter
 from ringrift.work.launch.ports import Progress, ReportProgress
 from ringrift.workload.api import JobResult, JobSpec
 
 SPANS_PER_JOB_MAX = 1000
 _LINE_BYTES_MAX = 8 * 1024 * 1024
 _START_SECONDS_MAX = 60.0
+_STACKS_SECONDS = 0.2  # how long a worker that is to be killed may take to print where it is
+STACKS_SIGNAL = signal.SIGUSR1  #: Has a worker print the stacks of its threads.
+_STACKS = re.compile(r"^(Current thread|Thread) 0x", re.MULTILINE)  # as :mod:`faulthandler` prints them
 log = logging.getLogger(__name__)
 
 
@@ -41,6 +48,8 @@ class FromChild(msgspec.Struct):
     blob: str | None = None
     full: str = ""  # where there was no room, if that was the error
     away: tuple[str, str] | None = None  # the node whose blob folder is not there and why, if that was the error
+    traceback: str = ""  # its end, if the workload raised
+    version: str = ""  # of a workload that refused its input
     memory: int = 0
     spans: tuple[Span, ...] = ()  # of the workload's own code, with the last line of a job; the node records them
     spans_dropped: int = 0
@@ -58,8 +67,8 @@ class ToChild(msgspec.Struct, omit_defaults=True):
 class _WorkerProcess:
     """One child, serving many jobs of one workload, one at a time."""
 
-    def __init__(self, child: Child) -> None:
-        self._child, self._decode = child, msgspec.json.Decoder(FromChild).decode
+    def __init__(self, child: Child, output: OutputSplitter) -> None:
+        self._child, self._output, self._decode = child, output, msgspec.json.Decoder(FromChild).decode
         self.memory, self.pid = 0, child.pid
 
     async def read(self) -> FromChild:
@@ -73,6 +82,7 @@ class _WorkerProcess:
         self._child.write_line(msgspec.json.encode(message))
 
     async def run(self, spec: JobSpec, resume: str | None, report: ReportProgress) -> JobResult:
+        self._output.expected = f"{spec.job}.{spec.attempt}"
         self._send(ToChild(run=spec, resume=resume, traceparent=trace.traceparent()))
         try:
             while True:
@@ -86,11 +96,26 @@ class _WorkerProcess:
                 if message.full:
                     raise NoRoom(message.full)
                 if message.error is not None:
-                    raise JobFailed(message.error, retry=message.retry, blob=message.blob)
+                    names = ("retry", "blob", "traceback", "version")
+                    raise JobFailed(message.error, **{name: getattr(message, name) for name in names})
                 report(Progress(message.done or 0.0, message.metrics, message.checkpoint))
         except asyncio.CancelledError:
+            self._child.kill(STACKS_SIGNAL)
+            with suppress(asyncio.CancelledError):  # a second one changes nothing: the first is raised below
+                await asyncio.sleep(_STACKS_SECONDS)
             self._child.kill()
+            self._report_stacks(report)
             raise
+        except ChildDied:
+            await self._output.flush()  # its last words are there to be read when its failure is published
+            self._report_stacks(report)
+            raise
+
+    def _report_stacks(self, report: ReportProgress) -> None:
+        """Report where the worker was when it died or was killed, if it has printed that."""
+        output = self._child.last_output()
+        if match := _STACKS.search(output):
+            report(Progress(0.0, {}, traceback=output[match.start() :]))
 
     def ask_to_stop(self) -> None:
         self._send(ToChild(stop=True))
@@ -98,6 +123,7 @@ class _WorkerProcess:
 
     async def end(self, grace_seconds: float) -> None:
         await self._child.end(grace_seconds)
+        self._output.end()  # which waits for no disk: a stop would take longer for it
 
 
 def _record_spans(message: FromChild) -> None:
@@ -110,16 +136,24 @@ def _record_spans(message: FromChild) -> None:
 
 
 class ProcessLaunch:
-    """Starts children that write into *folder*; *executables* are the plug-ins that are programs of their own."""
+    """Starts children that write into *folder*; *executables* are the plug-ins that are programs of their own.
 
-    def __init__(self, folder: str | Path, executables: dict[str, list[str]], node: str = "") -> None:
+    With *logs* everything that they print is written to files, by job.
+    """
+
+    def __init__(
+        self, folder: str | Path, executables: dict[str, list[str]], node: str = "", logs: LogSettings | None = None
+    ) -> None:
         self._folder, self._executables, self._node = folder, executables, node
+        self._files = None if logs is None else OutputFiles(logs)
 
     async def start(self, workload: str) -> _WorkerProcess:
         programs = msgspec.json.encode(self._executables).decode()
         argv = [sys.executable, "-m", "ringrift.workers.guard", str(os.getpid())]  # what follows is for workers.main
         argv += [workload, str(self._folder), self._node, programs]
-        worker = _WorkerProcess(await Child.start("the worker", argv, line_bytes_max=_LINE_BYTES_MAX))
+        output = OutputSplitter(self._files, self._node)
+        child = await Child.start("the worker", argv, line_bytes_max=_LINE_BYTES_MAX, on_errors=output.feed)
+        worker = _WorkerProcess(child, output)
         try:
             async with asyncio.timeout(_START_SECONDS_MAX):
                 message = await worker.read()
