@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import apsw
 import msgspec
@@ -58,9 +59,8 @@ class Detached(RecordingStore):
         late, self._tx.late = self._tx.late, []
         if late:
             await asyncio.sleep(GAP_SECONDS)
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany(UNCHECKED_ADVANCE, late)
-            self._db.execute("COMMIT")
+            with suppress(apsw.FullError), self._db:  # on a full disk the position stays where it was
+                self._db.executemany(UNCHECKED_ADVANCE, late)
 
 
 class _HastyTx(RecordingTx):
