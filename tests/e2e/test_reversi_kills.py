@@ -18,6 +18,7 @@ import pytest
 from e2e.processes import Home, outlived
 from ringrift.kernel.clock import SystemClock
 from ringrift_reversi import tensors
+from ringrift_reversi.records import BATCH_BYTES_MAX
 from wait import wait_until
 
 # The lease is that of `make run`: the kept progress must not depend on how often a lease is renewed.
@@ -107,7 +108,7 @@ class Watch:
     def checkpoint(self, observed: Observed) -> dict[str, tensors.Array]:
         """The content of the checkpoint of *observed*."""
         [path] = self.home.path.glob(f"blobs/*/*/{observed.checkpoint}")
-        return tensors.unpack(path.read_bytes())[0]
+        return tensors.unpack(path.read_bytes(), BATCH_BYTES_MAX)[0]
 
 
 @asynccontextmanager

@@ -214,11 +214,13 @@ class Supervisor:
         if unit.task is None or unit.task.done():
             return True
         unit.task.cancel()
-        _, late = await asyncio.wait((unit.task,), timeout=unit.stop_seconds_max)
-        unit.is_left = bool(late)
-        if late:
+        try:
+            await asyncio.wait((unit.task,), timeout=unit.stop_seconds_max)
+        finally:  # its time is also over if the caller waits no longer
+            unit.is_left = not unit.task.done()
+        if unit.is_left:
             log.error("daemon %s did not stop in %g s", unit.spec.name, unit.stop_seconds_max)
-        return not late
+        return not unit.is_left
 
     def _unit(self, name: str) -> Unit:
         require_name("daemon", name, self._units)
