@@ -54,7 +54,7 @@ lint: $(VENV)/.dev ## ruff, import directions, house rules
 
 types: $(VENV)/.dev ## mypy, strict
 	$(BIN)/mypy
-	$(BIN)/mypy examples/dots/ringrift_dots
+	$(BIN)/mypy examples/dots/ringrift_dots examples/breakthrough/ringrift_breakthrough
 
 # A machine may forbid it; here thousands of modules would be compiled again by every process of a test.
 unit game contract sim e2e: export PYTHONDONTWRITEBYTECODE =
@@ -75,7 +75,7 @@ e2e: $(VENV)/.dev ## real processes, real signals, the command line
 	$(BIN)/pytest tests/e2e/test_reversi_kills.py # it measures seconds, so it has the machine to itself
 	$(BIN)/pytest -n 2 --dist worksteal tests/e2e --ignore tests/e2e/test_reversi_kills.py
 
-example: $(VENV)/.run ## train the example game for three minutes in a home of its own, with proof at the end
+example: $(VENV)/.run ## train an example game for three minutes in a home of its own, with proof at the end (ARGS=breakthrough)
 	$(BIN)/python tools/prove_example.py $(ARGS)
 
 chaos: $(VENV)/.dev ## an hour of faults on the whole loop in real processes (SECONDS=600, SEED=7; ARGS="--only kill,fork")

@@ -1,7 +1,7 @@
-"""Train the example game in one store with reversi, and use every command on it that a player would use.
+"""Train an example game in one store with reversi, and use every command on it that a player would use.
 
-python tools/prove_example.py [--home DIR] [--minutes M] [--seed N]: exit code 0 if the example conforms, if the claims
-of its run are proven, and if play, elo, lineage and report work for it.
+python tools/prove_example.py [dots|breakthrough] [--home DIR] [--minutes M] [--seed N]: exit code 0 if the example
+conforms, if the claims of its run are proven, and if play, elo, lineage and report work for it.
 """
 
 import argparse
@@ -15,8 +15,9 @@ from pathlib import Path
 from as_installed import environment
 
 ROOT = Path(__file__).resolve().parents[1]
-EXAMPLE, VARIANT, OTHER = ROOT / "examples" / "dots", "dots4_2p", "hex8_2p"
-CLAIMS = "PROVEN: all 2 claims hold"  # it beats generation 0 and the player that it declares as its baseline
+OTHER = "hex8_2p"
+# The variant of each example, and its claims: it beats generation 0 and the players that its preset names.
+EXAMPLES = {"dots": ("dots4_2p", 2), "breakthrough": ("breakthrough8_2p", 3)}
 # The other game only has to be there: a small network, and a gate that nearly every candidate passes.
 SMALL = ("work.params.sims=2", "work.params.channels=4", "work.params.blocks=1", "work.params.steps=20")
 EASY = ("policy.games_per_export=64", "policy.games_per_batch=32", "policy.gate.elo_0=-200", "policy.gate.elo_1=0")
@@ -35,28 +36,32 @@ def call(environ: Mapping[str, str], module: str, *words: str, typed: str = "", 
 
 def main() -> None:
     """Check, train, look and play."""
-    parser = argparse.ArgumentParser(description="Prove that the example game learns.")
+    parser = argparse.ArgumentParser(description="Prove that an example game learns.")
+    parser.add_argument("name", nargs="?", choices=EXAMPLES, default="dots", help="which one (default dots)")
     parser.add_argument("--home", help="its home (default: a temporary folder)")
     parser.add_argument("--minutes", default="3", help="how long it trains (default 3)")
     parser.add_argument("--seed", default="1", help="random seed (default 1)")
     options = parser.parse_args()
+    variant, claims = EXAMPLES[options.name]
     with tempfile.TemporaryDirectory(prefix="ringrift-") as folder:
         home = options.home or f"{folder}/home"
-        environ = environment(EXAMPLE, Path(folder) / "site", {**os.environ, "RINGRIFT_HOME": home})
-        call(environ, "ringrift.workload.conformance", "dots", VARIANT, expect="conforms")
+        environ = environment(
+            ROOT / "examples" / options.name, Path(folder) / "site", {**os.environ, "RINGRIFT_HOME": home}
+        )
+        call(environ, "ringrift.workload.conformance", options.name, variant, expect="conforms")
         settings = ["--seed", options.seed, *(word for setting in SMALL + EASY for word in ("--set", setting))]
         call(
             environ, "ringrift", "run", "--plain", "--iterations", "1", "--minutes", "0", "--variants", OTHER, *settings
         )
-        timed = ("--minutes", options.minutes, "--variants", VARIANT)  # a store keeps its seed
-        call(environ, "ringrift", "run", "--plain", *timed, expect=CLAIMS)
-        call(environ, "ringrift", "elo", expect=VARIANT)
+        timed = ("--minutes", options.minutes, "--variants", variant)  # a store keeps its seed
+        call(environ, "ringrift", "run", "--plain", *timed, expect=f"PROVEN: all {claims} claims hold")
+        call(environ, "ringrift", "elo", expect=variant)
         call(environ, "ringrift", "status", expect=OTHER)
-        call(environ, "ringrift", "lineage", VARIANT, expect="dots")
-        call(environ, "ringrift", "play", VARIANT, typed="hint\nquit\n", expect="it would play")
-        if VARIANT not in Path(home, "report.html").read_text(encoding="utf-8"):
+        call(environ, "ringrift", "lineage", variant, expect=options.name)
+        call(environ, "ringrift", "play", variant, typed="hint\nquit\n", expect="it would play")
+        if variant not in Path(home, "report.html").read_text(encoding="utf-8"):
             sys.exit("the report does not name the example")
-        print(f"{VARIANT}: conforms, learns, and every command works for it")
+        print(f"{variant}: conforms, learns, and every command works for it")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def test_the_page_has_sixty_lines_of_code() -> None:
 
 def test_the_page_is_the_template() -> None:
     """What the page explains is what ``ringrift new-workload nim`` writes."""
-    template = TEMPLATE.read_text(encoding="utf-8").replace("NAME", "nim").replace("CLASS", "Nim")
+    template = TEMPLATE.read_text(encoding="utf-8").replace("NAME", "nim").replace("CLASS", "NimGame")
 
     assert squeezed("\n".join(blocks("python"))) == squeezed(template)
 

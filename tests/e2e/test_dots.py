@@ -1,5 +1,6 @@
-"""The example of an own game: little glue, it conforms, it learns, and the loop trains it beside another game."""
+"""The examples of own games: little glue, they conform; dots learns, and the loop trains it beside another game."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -17,24 +18,28 @@ from ringrift.workload.api import JobResult, JobSpec, Scalar
 from ringrift.workload.conformance import check
 from ringrift.workload.scratch import Scratch
 
-EXAMPLE = ROOT / "examples" / "dots"
+EXAMPLES = ROOT / "examples"
+PLIES_MAX = 2 * 8 * (6 + 5) + 1  # of Breakthrough: every piece goes to the row before the last, then one wins
 ROUNDS, GAMES, BLOCKS = 4, 128, 32
 SECONDS_MAX = 110.0
 
 
+def imported(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The workload of an example, imported from its folder."""
+    monkeypatch.syspath_prepend(str(EXAMPLES / name))
+    return getattr(importlib.import_module(f"ringrift_{name}.workload"), name.capitalize())()
+
+
 @pytest.fixture
 def dots(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The workload of the example, imported from its folder."""
-    monkeypatch.syspath_prepend(str(EXAMPLE))
-    from ringrift_dots.workload import Dots
-
-    return Dots()
+    """The workload of the first example."""
+    return imported("dots", monkeypatch)
 
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Every process that the test starts has the example as if it were installed."""
-    environ = tool("as_installed").environment(EXAMPLE, tmp_path / "site", os.environ)
+    environ = tool("as_installed").environment(EXAMPLES / "dots", tmp_path / "site", os.environ)
     monkeypatch.setenv("PYTHONPATH", environ["PYTHONPATH"])
 
 
@@ -44,19 +49,20 @@ def beside(played: Home, installed: None) -> Home:
     return played
 
 
-def test_the_glue_is_short() -> None:
-    """At most 50 lines are neither rules nor drawing nor network nor search; the script counts them."""
+@pytest.mark.parametrize(("name", "other"), [("dots", "drawing.py"), ("breakthrough", "players.py")])
+def test_the_glue_is_short(name: str, other: str) -> None:
+    """At most 50 lines are neither rules nor network nor search nor *other*; the script counts them."""
     counted = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "count_glue.py"), str(EXAMPLE)],
+        [sys.executable, str(ROOT / "tools" / "count_glue.py"), str(EXAMPLES / name)],
         capture_output=True,
         text=True,
         timeout=30,
     )
-    glue, others = tool("count_glue").count(EXAMPLE)
+    glue, others = tool("count_glue").count(EXAMPLES / name)
 
     assert counted.returncode == 0, counted.stdout
-    assert set(glue) == {"ringrift_dots/__init__.py", "ringrift_dots/workload.py"}
-    assert {Path(name).name for name in others} == {"rules.py", "drawing.py", "network.py", "search.py"}
+    assert set(glue) == {f"ringrift_{name}/__init__.py", f"ringrift_{name}/workload.py"}
+    assert {Path(name).name for name in others} == {"rules.py", other, "network.py", "search.py"}
     assert 0 < sum(glue.values()) <= 50
 
 
@@ -101,10 +107,27 @@ def test_whoever_closes_a_box_moves_again(dots: Any) -> None:
             board.parse(text)
 
 
-@pytest.mark.parametrize("variant", ["dots3_2p", "dots4_2p"])
-def test_the_example_conforms(dots: Any, variant: str, tmp_path: Path) -> None:
+def test_breakthrough_has_a_winner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is played, and soon enough; every move can be typed as it is written."""
+    workload = imported("breakthrough", monkeypatch)
+    for seed in range(5):
+        board, random, count = workload.board("breakthrough8_2p"), Random(seed), 0
+        while not board.is_over:
+            assert all(board.parse(board.text(action).upper()) == action for action in board.legal())
+            board, count = board.play(random.choice(board.legal())), count + 1
+
+        assert count <= PLIES_MAX
+        assert board.scores()[1 - board.seat] == 1.0
+        assert sum(board.scores()) == 1.0
+        assert board.legal() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"), [("dots", "dots3_2p"), ("dots", "dots4_2p"), ("breakthrough", "breakthrough8_2p")]
+)
+def test_the_example_conforms(name: str, variant: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The suite for workloads reports no defect."""
-    assert check(dots, variant, tmp_path) == []
+    assert check(imported(name, monkeypatch), variant, tmp_path) == []
 
 
 def test_the_example_learns(dots: Any, tmp_path: Path) -> None:

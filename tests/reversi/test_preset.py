@@ -13,8 +13,8 @@ from ringrift.workload.api import (
     HasPreset,
     HasRequirements,
     missing_requirements,
-    preset_of,
 )
+from ringrift.workload.presets import checked_preset
 from ringrift_reversi.workload import Reversi
 
 
@@ -32,7 +32,7 @@ def test_reversi_offers_every_hook() -> None:
 )
 def test_nodes_share_the_cores(cores: int, nodes: int, slots: int) -> None:
     """There are as many workers as cores, and at least one on each node."""
-    preset = preset_of(Reversi(), cores=cores, nodes=nodes)
+    preset = checked_preset(Reversi(), cores=cores, nodes=nodes)
 
     assert preset.settings["work.slots"] == slots
     assert preset.nodes == nodes
@@ -40,7 +40,7 @@ def test_nodes_share_the_cores(cores: int, nodes: int, slots: int) -> None:
 
 def test_two_nodes_run_for_ten_minutes_by_default() -> None:
     """The defaults apply where nothing else is requested."""
-    preset = preset_of(Reversi(), cores=8)
+    preset = checked_preset(Reversi(), cores=8)
 
     assert (preset.nodes, preset.minutes, preset.settings["work.slots"]) == (2, 10.0, 4)
     assert preset.baselines == {"square8_2p": ("uct:200",)}
@@ -49,7 +49,7 @@ def test_two_nodes_run_for_ten_minutes_by_default() -> None:
 def test_the_preset_is_weaker_than_every_setting(tmp_path: Path) -> None:
     """It fills in what is not set, and all its numbers are allowed."""
     (tmp_path / "ringrift.toml").write_text("[policy]\ngames_per_batch = 20\n")
-    preset = preset_of(Reversi(), cores=2).settings
+    preset = checked_preset(Reversi(), cores=2).settings
 
     policy = read_settings(
         {"RINGRIFT_HOME": str(tmp_path)}, preset=preset, overrides={"policy.gate.elo_1": "50"}
@@ -62,9 +62,9 @@ def test_the_preset_is_weaker_than_every_setting(tmp_path: Path) -> None:
 def test_reading_the_preset_imports_nothing_heavy() -> None:
     """The control process reads it, and never loads numpy, numba, torch or safetensors."""
     program = (
-        "import sys; from ringrift.workload.api import missing_requirements, preset_of;"
+        "import sys; from ringrift.workload.api import missing_requirements;"
         "from ringrift_reversi.workload import Reversi;"
-        "preset_of(Reversi(), cores=2); missing_requirements(Reversi());"
+        "Reversi().preset(cores=2, nodes=None); missing_requirements(Reversi());"
         "print(sorted({'numpy', 'numba', 'torch', 'safetensors', 'msgspec', 'apsw'} & set(sys.modules)))"
     )
 

@@ -55,7 +55,8 @@ def _head(result: Report) -> str:
 
 def _proof(proof: Sequence[Finding]) -> str:
     if not proof:
-        return '<h2>Proof</h2>\n<p class="soft">No proof was played: the run had no time limit, or was stopped.</p>'
+        why = "the run had no time limit, was stopped or goes on, or its version did not record it"
+        return f'<h2>Proof</h2>\n<p class="soft">No proof is recorded: {why}.</p>'
     style = "good" if all(finding.met for finding in proof) else "bad"
     head = ("claim", "", "score", "bounds", "games", "gain", "champion", "because")
     return (

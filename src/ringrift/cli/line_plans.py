@@ -19,10 +19,9 @@ class LinePlan:
     spec: VariantSpec | None  # None: its jobs cannot run here
 
     def proof_baselines(self, variant: str, preset: Preset) -> tuple[str, ...]:
-        """The players that the champion must have beaten: the preset's, else the weakest; none that is not declared."""
+        """The players that the champion must have beaten: those of the checked *preset*, else the weakest."""
         declared = self.spec.baselines if self.spec is not None else ()
-        chosen = preset.baselines.get(variant, ()) if preset.baselines else declared[:1]
-        return tuple(name for name in chosen if name in declared)
+        return tuple(preset.baselines.get(variant, ()) if preset.baselines else declared[:1])
 
 
 def parse_variants(text: str) -> tuple[str, ...]:

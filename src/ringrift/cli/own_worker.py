@@ -30,7 +30,7 @@ from ringrift.store.ports import LIVE_STATES
 from ringrift.sync import ledger
 from ringrift.threads import beside, to_its_end
 from ringrift.work.desk import cancel_rows, enqueue
-from ringrift.workload.api import preset_of
+from ringrift.workload.presets import checked_preset
 from ringrift.workload.registry import Registry
 
 _JOBS_MAX = 100_000
@@ -130,7 +130,7 @@ async def _worker_settings(context: Context, variant: str) -> Settings:
         line = await LINES.get(view, variant)
     registry = Registry.load(work.executables)
     workload = line.workload if line is not None else registry.owner(variant, work.workload)
-    preset = {"work.workload": workload, **preset_of(registry.get(workload), cores=cores(), nodes=1).settings}
+    preset = {"work.workload": workload, **checked_preset(registry.get(workload), cores=cores(), nodes=1).settings}
     unset = {key: value for key, value in preset.items() if key not in context.effective.origins}
     settings = context.settings.overlaid(unset)
     return settings.overlaid({"work.grace_seconds": _GRACE_SECONDS, "work.retry.tries": 1})

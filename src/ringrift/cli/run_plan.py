@@ -26,10 +26,10 @@ from ringrift.store.records import Records
 from ringrift.workload import api
 from ringrift.workload.api import Preset, Scalar, VariantSpec, Workload
 from ringrift.workload.params import own_params
+from ringrift.workload.presets import MINUTES_MAX, NODES_MAX, checked_preset
 from ringrift.workload.registry import Registry
 
 _FAKE = "fake"
-_NODES_MAX = 64
 _ITERATIONS = 3  # promotions for each variant where a run has no time limit
 _MEASURE_SECONDS_MAX = 120.0
 _ID = "run"
@@ -37,7 +37,6 @@ _SEED_BITS = 31  # short enough to be typed again
 _BATCHES_PER_EXPORT = 4  # of a game that declares its batches
 _PRESET, _STORE = "preset", "store"  # origins of settings
 RANDOM = "random"  #: The origin of a seed that the next run draws anew.
-_MINUTES_MAX = 7 * 24 * 60.0
 _RESERVE_SHARE, _RESERVE_SECONDS_MAX = 0.1, 60.0  # of a run, for its proof: it takes 60 to 100 seconds of one core
 _LATE_SECONDS_MAX = 120.0  # how much later than its minutes a run may end, with its proof, on a slow machine
 _LOOP_SECONDS_MIN = 1.0
@@ -54,8 +53,9 @@ class _Choice:
         """Its preset for a local cluster of *nodes* that share the cores of this machine.
 
         A game without one gets the same care: its nodes share the cores, and batches are as large as it declares.
+        Raises SettingsError.
         """
-        preset = api.preset_of(self.workload, cores=cores(), nodes=nodes)
+        preset = checked_preset(self.workload, cores=cores(), nodes=nodes)
         if isinstance(self.workload, api.HasPreset) or self.workload.name == _FAKE:
             return preset
         count = min(preset.nodes, cores()) if nodes is None else nodes
@@ -75,7 +75,10 @@ class _Choice:
 
 
 def choose_workload(effective: EffectiveSettings, lines: Sequence[Line], registry: Registry | None = None) -> _Choice:
-    """The workload of the settings, else of the store's *lines*, else the first that runs here.  Raises UnknownName."""
+    """The workload of the settings, else of the store's *lines*, else the first that runs here.
+
+    The first are those that come with RingRift, whatever else is installed.  Raises UnknownName, or SettingsError.
+    """
     work = effective.settings.work
     registry = registry or Registry.load(work.executables)
     if "work.workload" in effective.origins:
@@ -193,7 +196,7 @@ def _run_times(typed: float | None, default: float, session: _RunSession) -> tup
     the *default*.  Raises SettingsError.
     """
     if typed is not None:
-        require_range("--minutes", typed, 0, _MINUTES_MAX)
+        require_range("--minutes", typed, 0, MINUTES_MAX)
     left = session.left_seconds
     of = f"{left / 60:.1f} of its {session.seconds / 60:g} minutes left"
     if typed is None and left:
@@ -259,7 +262,7 @@ def require_alone(settings: StoreSettings, node: str) -> None:
 
 def _members(node: NodeSettings, count: int) -> list[Member]:
     """The nodes of a local cluster: this one, then a training node, then self-play nodes.  Raises SettingsError."""
-    require_range("--nodes", count, 1, _NODES_MAX)
+    require_range("--nodes", count, 1, NODES_MAX)
     profiles = ["training_node", *["selfplay"] * (count - 2)]
     others = [Member(id=f"{node.id}-{n}", profile=profile) for n, profile in enumerate(profiles, 2)]
     return [Member(id=node.id, profile=node.profile, ephemeral=node.ephemeral), *others[: count - 1]]

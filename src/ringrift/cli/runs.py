@@ -1,7 +1,10 @@
 """Runs: a record of every run in a home: when, how long, and with which settings."""
 
+from collections.abc import Sequence
+
 from ringrift.environment import EffectiveSettings, InForce
 from ringrift.kernel.value import Value, changed
+from ringrift.pipeline.proof import Finding
 from ringrift.store.ports import Store
 from ringrift.store.records import Records
 
@@ -21,6 +24,7 @@ class RunRecord(Value):
     settings: dict[str, InForce] = {}  #: By dotted key; job parameters one by one, ``work.params.lr``.
     ended: float | None = None
     seconds: float = 0.0
+    proof: tuple[Finding, ...] = ()  #: Empty: it had no time limit, was cut short, or is older than this field.
 
 
 RUNS = Records("run", RunRecord, id="id", order=("number",), limit=_RUNS_MAX)
@@ -41,7 +45,7 @@ async def begin_run(store: Store, effective: EffectiveSettings, *, began: float,
     return run
 
 
-async def end_run(store: Store, run: RunRecord, *, ended: float, seconds: float) -> None:
-    """Record that *run* has ended in good order after *seconds*."""
+async def end_run(store: Store, run: RunRecord, *, ended: float, seconds: float, proof: Sequence[Finding] = ()) -> None:
+    """Record that *run* has ended in good order after *seconds*, and what its *proof* showed."""
     async with store.begin() as tx:
-        await RUNS.put(tx, [changed(run, ended=ended, seconds=seconds)])
+        await RUNS.put(tx, [changed(run, ended=ended, seconds=seconds, proof=tuple(proof))])

@@ -130,7 +130,7 @@ class JobContext(Protocol):
 
 @runtime_checkable
 class Workload(Protocol):
-    """A family of games.  *version* is recorded with every result, so that versions are never mixed up."""
+    """A family of games.  *version* is recorded with every result."""
 
     name: str
     version: str
@@ -270,13 +270,6 @@ class HasParams(Protocol):
 def params_of(workload: Workload) -> Sequence[ParamSpec]:
     """The parameters that *workload* declares."""
     return workload.params if isinstance(workload, HasParams) else ()
-
-
-def preset_of(workload: Workload, *, cores: int, nodes: int | None = None) -> Preset:
-    """The preset of *workload*; without one: no settings, *nodes* or three nodes, no time limit."""
-    if isinstance(workload, HasPreset):
-        return workload.preset(cores=cores, nodes=nodes)
-    return Preset(nodes=3 if nodes is None else nodes)
 
 
 def missing_requirements(workload: Workload) -> tuple[str, ...]:

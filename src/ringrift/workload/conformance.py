@@ -37,6 +37,8 @@ def check(workload: Workload, variant: str, folder: Path, seed: int = 0, *, game
     if spec is None:
         return [f"{workload.name} does not offer {variant}"]
     trial = Trial(workload, spec, folder, seed, games)
+    if reason := Registry({workload.name: lambda: workload}).find_missing(workload.name):
+        trial.findings.append(f"no run would take it: {reason}")
     trial.findings.extend(check_board(trial))  # first: a defect of the rules explains many others
     try:
         loop = _run_loop(trial)

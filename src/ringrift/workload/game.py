@@ -1,6 +1,7 @@
 """Game: a whole workload made of boards, a model and a search."""
 
 import json
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -65,9 +66,11 @@ class GameWorkload(Generic[B, M]):
         raise NotImplementedError
 
     def baseline(self, name: str, board: B, random: Random) -> int:
-        """The action of a player that the variant declares; ``random`` is here.  Raises ValueError."""
+        """The action of a player that the variant declares; ``random`` is here; override it for others."""
         if name != "random":
-            raise ValueError(f"{self.name} has no player {name!r:.40}")
+            is_declared = any(name in spec.baselines for spec in self.specs)
+            hint = ", though it is declared: override baseline() to return its action" if is_declared else ""
+            raise ValueError(f"{self.name} has no player {name!r:.40}{hint}")
         return random.choice(board.legal())
 
     def variants(self) -> Sequence[VariantSpec]:
@@ -83,7 +86,21 @@ class GameWorkload(Generic[B, M]):
         return self._best(self._opened(variant, model)[0], sims, board, kit.random_of(seed))
 
     def _best(self, model: M, sims: int, board: B, random: Random) -> int:
-        return self.search(model, (board,), sims, (random,), False)[0][0]
+        return self._searched(model, (board,), sims, (random,), False)[0][0]
+
+    def _searched(
+        self, model: M, boards: Sequence[B], sims: int, randoms: Sequence[Random], explore: bool
+    ) -> list[tuple[int, bytes]]:
+        """What ``search`` returns, with plain numbers.  Raises TypeError or ValueError: a defect of the game."""
+        results = self.search(model, boards, sims, randoms, explore)
+        rule = f"search() of {self.name} must return a whole number and bytes for each of the {len(boards)} boards"
+        try:
+            pairs = [(operator.index(action), bytes(memoryview(target))) for action, target in results]
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{rule}, not {results!r:.80}: {error}") from error
+        if len(pairs) != len(boards):
+            raise ValueError(f"{rule}, not for {len(pairs)}")
+        return pairs
 
     def _opened(self, variant: str, data: bytes) -> tuple[M, kit.File]:
         """The model in a sealed file.  Raises ValueError."""
@@ -117,7 +134,7 @@ class GameWorkload(Generic[B, M]):
         randoms = {number: kit.random_of("play", job.seed, number) for number in numbers}
         records = {number: list[bytes]() for number in numbers}
         while live := [number for number in numbers if not boards[number].is_over]:
-            actions = self.search(model, [boards[n] for n in live], sims, [randoms[n] for n in live], True)
+            actions = self._searched(model, [boards[n] for n in live], sims, [randoms[n] for n in live], True)
             for number, (action, target) in zip(live, actions, strict=True):
                 boards[number] = kit.play_legal(boards[number], action, len(records[number]))
                 records[number].append(action.to_bytes(_ACTION_BYTES, "big") + target)
@@ -167,7 +184,8 @@ class GameWorkload(Generic[B, M]):
             for epoch in kit.steps(job, ctx, total, state, metrics=metrics, version=self.version):
                 parent = self.load_model(job.variant, state[0])
                 model, losses = self.train(parent, rows, kit.random_of("train", job.seed, epoch))
-                metrics.update(losses)
+                steps = json.loads(state[1]).get("steps", 0) + losses.get("steps", 0)
+                metrics |= {**losses, **({"steps": steps} if steps else {})}
                 state[:] = self.dump_model(model), json.dumps(metrics).encode()
             if epoch + 1 < total:
                 return JobResult(partial=True)

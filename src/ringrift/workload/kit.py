@@ -5,6 +5,7 @@ Standard library only.  ``ringrift.workload.game`` makes a whole workload of it;
 
 import hashlib
 import json
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, islice
@@ -260,4 +261,4 @@ def play_legal(board: B, action: int, ply: int) -> B:
         raise RuntimeError(f"a player chose the illegal action {action!r:.40} at ply {ply}")
     if ply >= _PLIES_MAX:
         raise RuntimeError(f"a game has not ended after {_PLIES_MAX} plies")
-    return board.play(action)
+    return board.play(operator.index(action))  # numpy's numbers overflow in a bit board

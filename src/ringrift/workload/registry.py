@@ -1,8 +1,10 @@
 """Registry: the installed workloads, which of them plays a variant, and why one cannot run here.
 
-A plug-in that does not import disables itself alone: its reason is stored, and the others work as ever.
+A plug-in that does not import, or whose preset is bad, disables itself alone: its reason is stored, and the others
+work as ever.
 """
 
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,15 +12,16 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
-from ringrift.kernel.errors import InvalidId, RingriftError, SettingsError, UnknownName, printable, require_name
+from ringrift.kernel.errors import InvalidId, SettingsError, UnknownName, require_name
 from ringrift.kernel.foreign import attempt_sync
 from ringrift.kernel.ids import check_id
 from ringrift.kernel.variant import parse
 from ringrift.workload.api import HasRequirements, VariantSpec, Workload, missing_requirements
 from ringrift.workload.executable import Executable
+from ringrift.workload.presets import checked_preset, describe_fault
 
 GROUP = "ringrift.workloads"
-_REASON_CHARACTERS_MAX = 500
+_BUNDLED = "ringrift"  # the distribution
 
 # Registered even where the package runs from its source and no entry point is installed.
 _FAKE = EntryPoint(name="fake", value="ringrift.workload.fake:Fake", group=GROUP)
@@ -31,12 +34,15 @@ class Registry:
     makers: Mapping[str, Callable[[], Workload]]
     programs: Mapping[str, str] = field(default_factory=dict)  #: Of workloads that are programs of their own, by name.
     _made: dict[str, Workload | str] = field(default_factory=dict)  #: By name; a plug-in that fails is the reason why.
+    _faults: dict[str, str] = field(default_factory=dict)  #: By name, of presets.
 
     @classmethod
     def load(cls, executables: Mapping[str, Sequence[str]]) -> "Registry":
         """Everything installed under the entry point group, and *executables*: name → argv.
 
-        An executable hides an entry point of its name.  The fake comes last, so that it never hides a real workload.
+        An executable hides an entry point of its name.  Those that come with RingRift itself precede other plug-ins,
+        which follow by their names, so that installing one changes no default.  The fake comes last, so that it never
+        hides a real workload.
         Raises InvalidId for a malformed name.
         """
         makers: dict[str, Callable[[], Workload]] = {
@@ -44,7 +50,7 @@ class Registry:
             for name, command in executables.items()
         }
         entries = (*entry_points(group=GROUP), _FAKE)
-        for entry in sorted(entries, key=lambda entry: (entry.name == _FAKE.name, entry.name)):
+        for entry in sorted(entries, key=_rank):
             makers.setdefault(check_id("workload", entry.name), partial(_make, entry))
         programs = {name: command[0] for name, command in executables.items() if command}
         return cls(MappingProxyType(makers), programs)
@@ -54,15 +60,14 @@ class Registry:
         """The plug-ins that do not import or break their contract, each with the reason.  Loads every workload."""
         for name in self.makers:
             self.find_missing(name)
-        return {name: made for name, made in self._made.items() if isinstance(made, str)}
+        return {name: made for name, made in self._made.items() if isinstance(made, str)} | self._faults
 
     def get(self, name: str) -> Workload:
         """The workload *name*, made on first use.  Raises UnknownName, or SettingsError if the plug-in is disabled."""
         require_name("workload", name, self.makers)
         if name not in self._made:
             workload, error = attempt_sync(_load, self.makers[name])
-            text = str(error) if isinstance(error, RingriftError) else f"{type(error).__name__}: {error}"
-            self._made[name] = printable(text, _REASON_CHARACTERS_MAX) if workload is None else workload
+            self._made[name] = describe_fault(error) if workload is None else workload
         if isinstance(made := self._made[name], str):
             raise SettingsError("work.workload", name, f"the plug-in does not load: {made}")
         return made
@@ -80,7 +85,11 @@ class Registry:
         if missing := missing_requirements(workload):
             install = workload.install_command if isinstance(workload, HasRequirements) else ""
             return f"{', '.join(missing)} not installed" + (f"; install: {install}" if install else "")
-        return ""
+        try:
+            checked_preset(workload, cores=os.cpu_count() or 1)
+        except SettingsError as error:
+            self._faults[name] = str(error)
+        return self._faults.get(name, "")
 
     def owner(self, variant: str, prefer: str | None = None) -> str:
         """The workload that plays *variant*: *prefer* if it can, else the first that can.
@@ -103,6 +112,10 @@ class Registry:
             return self.get(name).variants()
         except SettingsError:
             return ()
+
+
+def _rank(entry: EntryPoint) -> tuple[bool, bool, str]:
+    return entry.name == _FAKE.name, entry.dist is None or entry.dist.name != _BUNDLED, entry.name
 
 
 def _load(make: Callable[[], Workload]) -> Workload:

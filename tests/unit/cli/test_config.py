@@ -23,6 +23,7 @@ from ringrift.kernel.exit_codes import ExitCode
 from ringrift.kernel.settings import Settings
 from ringrift.store.open import open_store
 from ringrift.workload.fake import Fake
+from unit.workload.test_registry import install
 
 FAKE = ("--set", "work.workload=fake")
 
@@ -106,6 +107,35 @@ def test_doctor_shows_the_same_settings_the_machine_and_the_plug_ins(home: Path,
     checks = {check["name"]: check for check in doctor["checks"]}
     assert checks["plug-in fake"] == {"name": "plug-in fake", "good": True, "detail": "ok"}
     assert checks["run"]["good"]
+
+
+def test_a_plug_in_with_a_bad_preset_is_named_and_changes_nothing_else(
+    home: Path, output: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``config show`` is as before, ``doctor`` says what is bad about the plug-in, and its own game is refused."""
+
+    def shown() -> dict[str, Any]:
+        """What a run would use, but for what is measured anew each time."""
+        config: dict[str, Any] = json.loads(output("config", "show", "--effective", "--json")[1])
+        fixed = {key: item for key, item in config["settings"].items() if item["origin"] != "measured"}
+        return config | {"settings": fixed}
+
+    before = shown()
+    source = "from unit.workload.test_registry import Chess\nclass Hasty(Chess):\n    name = 'aa'\n"
+    source += "    def preset(self, *, cores, nodes):\n        return 1 / 0\n"
+    install(tmp_path, monkeypatch, "plugin_hasty", source, "aa = plugin_hasty:Hasty")
+
+    after, refused = shown(), output("run", "--variants", "chess_2p")
+    _, text, _ = output("doctor", "--json")
+
+    assert after == before
+    checks = {check["name"]: check for check in json.loads(text)["checks"]}
+    reason = "preset of workload 'aa' is not valid: ZeroDivisionError: division by zero"
+    assert (checks["plug-in aa"]["good"], checks["plug-in aa"]["detail"]) == (False, f"disabled: {reason}")
+    assert checks["run"]["good"]
+    assert refused[0] == ExitCode.WRONG_INPUT
+    assert reason in refused[2]
+    assert not home.exists()
 
 
 def test_doctor_says_why_a_run_could_not_begin(home: Path, output: Any) -> None:

@@ -145,7 +145,7 @@ def test_the_proof_is_told_with_its_verdict(page: str) -> None:
 
     assert "NOT PROVEN: 2 of 2 claims missed" in seen
     assert "only 0 of 256 games were played" in seen
-    assert "No proof was played" in without
+    assert "No proof is recorded" in without
 
 
 def test_a_run_that_decided_nothing_has_a_page() -> None:

@@ -91,14 +91,49 @@ def test_a_line_whose_workload_cannot_run_here_waits() -> None:
     assert "it does not offer chess_9p" in plan_lines(["chess_9p", "hex8_2p"], [gone], registry, "fake")[1][0]
 
 
-def test_a_proof_asks_only_for_declared_players() -> None:
-    """Those of the preset; without any the weakest; none for a variant that declares none."""
+def test_a_proof_asks_for_the_players_of_the_preset() -> None:
+    """Without any for the weakest; for none if the variant declares none."""
     plan = LinePlan(workload="chess", spec=CHESS)
 
     assert plan.proof_baselines("chess_2p", Preset()) == ("random",)
-    assert plan.proof_baselines("chess_2p", Preset(baselines={"chess_2p": ("greedy", "uct:200")})) == ("greedy",)
+    assert plan.proof_baselines("chess_2p", Preset(baselines={"chess_2p": ("greedy",)})) == ("greedy",)
     assert plan.proof_baselines("chess_2p", Preset(baselines={"chess_3p": ("greedy",)})) == ()
     assert LinePlan("chess", VariantSpec("chess_2p", 2, 64, 1.0)).proof_baselines("chess_2p", Preset()) == ()
+
+
+BAD_PRESETS: list[tuple[Preset | Exception | str, str]] = [
+    (Preset(baselines={"chess_2p": ("random", "nobody")}), "unknown baseline of chess_2p 'nobody'; known: greedy"),
+    (Preset(baselines={"chess_3p": ("random",)}), "unknown variant 'chess_3p'"),
+    (Preset(settings={"policy.games_per_bach": 7}), "unknown setting 'policy.games_per_bach'"),
+    (Preset(settings={"work.slots": "many"}), "work.slots = 'many' is not valid"),
+    (Preset(nodes=0), "its nodes 0 is not valid: must lie between 1 and 64"),
+    (ZeroDivisionError("no cores"), "ZeroDivisionError: no cores"),
+    ("fast", "it must be a ringrift.workload.api.Preset, not 'fast'"),
+]
+
+
+@pytest.mark.parametrize(("preset", "reason"), BAD_PRESETS, ids=[reason[:24] for _, reason in BAD_PRESETS])
+def test_a_bad_preset_refuses_only_the_games_of_its_plug_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, preset: Preset | Exception | str, reason: str
+) -> None:
+    """Before the run, with the plug-in and what is bad; other games begin, and it is no default."""
+
+    class Hasty(Chess):
+        def preset(self, *, cores: int, nodes: int | None) -> Preset:
+            if isinstance(preset, Exception):
+                raise preset
+            return preset  # type: ignore[return-value]  # as foreign code may
+
+    registry = Registry({"chess": Hasty, "fake": Fake})
+
+    assert plan_for(monkeypatch, tmp_path, run_plan._Previous(), registry).chosen.workload.name == "fake"
+    assert list(plan_for(monkeypatch, tmp_path, run_plan._Previous(), registry, variants="hex8_2p").lines)
+    with pytest.raises(SettingsError, match=r"chess_2p waits: .*preset of workload 'chess' is not valid") as caught:
+        plan_for(monkeypatch, tmp_path, run_plan._Previous(), registry, variants="chess_2p")
+    assert reason in str(caught.value)
+    assert reason in registry.disabled["chess"]
+    with pytest.raises(SettingsError, match="preset of workload 'chess' is not valid"):
+        _Choice(Hasty()).settings(2)
 
 
 def test_an_own_game_plays_its_own_variants() -> None:

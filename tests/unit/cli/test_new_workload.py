@@ -1,5 +1,6 @@
 """A package for a game of one's own: written whole, or refused with nothing written."""
 
+import ast
 import json
 from pathlib import Path
 
@@ -19,10 +20,23 @@ def test_the_files_are_written_with_the_name(tmp_path: Path, capsys: pytest.Capt
     assert code == 0
     assert set(texts) == FILES
     assert not any("NAME" in text or "CLASS" in text for text in texts.values())
-    assert 'nim = "nim:Nim"' in texts["pyproject.toml"]
-    assert "class Nim(" in texts["nim.py"]
+    assert 'nim = "nim:NimGame"' in texts["pyproject.toml"]
+    assert "class NimGame(" in texts["nim.py"]
     assert "python -m ringrift.workload.conformance nim nim_2p" in output
     assert "ringrift play nim_2p" in output
+
+
+@pytest.mark.parametrize("name", ["scratch", "mapping", "board", "path"])
+def test_its_class_has_no_name_that_its_modules_import(name: str, tmp_path: Path) -> None:
+    """Such as Scratch or Board: every name at the top of a module is bound once."""
+    call(["new-workload", name, "--folder", str(tmp_path / "new")])
+
+    for file in (tmp_path / "new").glob("*.py"):
+        top = ast.parse(file.read_text()).body
+        imported = [alias.name for node in top if isinstance(node, ast.ImportFrom) for alias in node.names]
+        names = imported + [node.name for node in top if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+        assert f"{name.capitalize()}Game" in names
+        assert len(names) == len(set(names))
 
 
 def test_the_default_folder_has_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ class Nim(GameWorkload[Heap, Model]):
         for left, share in samples:
             loss += (weights[left] - share) ** 2
             weights[left] += 0.1 * (share - weights[left])
-        return tuple(weights), {"loss": loss / len(samples)}
+        return tuple(weights), {"loss": loss / len(samples), "steps": len(samples)}
 
     def baseline(self, name: str, board: Heap, random: Random) -> int:
         if name == "perfect":

@@ -1,14 +1,14 @@
 """The conformance suite finds every defect, and none in a workload that conforms."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ringrift.kernel.errors import Corrupt, InvalidId, NoRoute
-from ringrift.workload.api import Artifact, Block, JobContext, JobResult, JobSpec, Refused
+from ringrift.workload.api import Artifact, Block, JobContext, JobResult, JobSpec, Preset, Refused, VariantSpec
 from ringrift.workload.conformance import check, main
 from ringrift.workload.fake import Fake
 from ringrift.workload.scratch import Scratch
@@ -94,9 +94,25 @@ def test_the_fake_conforms(tmp_path: Path, variant: str) -> None:
     assert check(Fake(), variant, tmp_path, seed=11) == []
 
 
+class Misnamed(Fake):
+    """Offers a variant that no run takes."""
+
+    def variants(self) -> Sequence[VariantSpec]:
+        return (*super().variants(), VariantSpec("chess", 2, 64, 1.0))
+
+
+class Overstated(Fake):
+    """Its preset promises a proof against a player that nobody knows."""
+
+    def preset(self, *, cores: int, nodes: int | None) -> Preset:
+        return Preset(baselines={"hex8_2p": ("nobody",)})
+
+
 @pytest.mark.parametrize(
     ("workload", "finding"),
     [
+        (Misnamed(), "variant of workload 'fake' 'chess'"),
+        (Overstated(), "preset of workload 'fake' is not valid: unknown baseline of hex8_2p 'nobody'"),
         (stage("play", republished), "export refuses good inputs"),
         (stage("train", lambda job, ctx, _: republished(job, ctx, JobResult())), "train raises KeyError"),
         (stage("play", lambda *_: JobResult()), "play returns [] instead of one games artifact"),

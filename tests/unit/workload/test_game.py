@@ -1,15 +1,17 @@
 """A whole workload made of boards, a model and a search: it conforms, learns, and refuses what is bad."""
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from ringrift.workload import kit
 from ringrift.workload.api import Artifact, HasBoard, JobResult, JobSpec, Refused, Scalar, Workload
 from ringrift.workload.conformance import check
+from ringrift.workload.game import GameWorkload
 from ringrift.workload.scratch import Killed, Scratch
 from unit.workload.nim import MATCHES, Heap, Model, Nim
 
@@ -75,6 +77,13 @@ def test_training_makes_it_stronger(loop: Loop) -> None:
     assert sum(sum(block.scores) for block in blocks) > 48  # of 80
 
 
+def test_steps_are_those_of_every_epoch(loop: Loop) -> None:
+    """A game counts the steps of one call; the training has them all."""
+    samples = loop.run(loop.job("export", batches=loop.play(40))).outputs[0].meta["samples"]
+
+    assert loop.run(loop.train_job(games=40)).metrics["steps"] == Nim.epochs * int(samples or 0)
+
+
 def test_params_are_stronger_than_the_classes_defaults(loop: Loop) -> None:
     """Simulations and epochs reach the search and the training; a match names its simulations."""
     sims: list[int] = []
@@ -101,6 +110,59 @@ def test_params_are_stronger_than_the_classes_defaults(loop: Loop) -> None:
     assert settings == ["sims=4", "sims=6", "sims=5"]
     assert [beat.done for beat in ctx.beats] == [0.5, 1.0]
     assert all(beat.metrics["loss"] > 0 for beat in ctx.beats)
+
+
+def searching(change: Callable[[list[tuple[int, bytes]]], Any]) -> Nim:
+    """Nim, with what its search returns put through *change*."""
+
+    class Changed(Nim):
+        def search(
+            self, model: Model, boards: Sequence[Heap], sims: int, randoms: Sequence[Random], explore: bool
+        ) -> Sequence[tuple[int, bytes]]:
+            pairs: Sequence[tuple[int, bytes]] = change(list(super().search(model, boards, sims, randoms, explore)))
+            return pairs
+
+    return Changed()
+
+
+class Number:
+    """A whole number that is no int, as those of numpy."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        return self.value
+
+
+def test_an_action_may_be_any_whole_number(loop: Loop) -> None:
+    """Such as numpy's: the board gets a plain one, and the blob is the same."""
+    batch = loop.play()
+
+    loop.nim = searching(lambda pairs: [(Number(action), bytearray(target)) for action, target in pairs])
+
+    assert loop.play() == batch
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda pairs: pairs[1:], "for 1"),
+        (lambda pairs: None, "None: .*not iterable"),
+        (lambda pairs: [(0.5, target) for _, target in pairs], ".*float"),
+        (lambda pairs: [(action, "text") for action, _ in pairs], ".*'text'"),
+        (lambda pairs: [action for action, _ in pairs], ".*unpack"),
+    ],
+)
+def test_a_search_that_returns_something_else_is_named(
+    loop: Loop, change: Callable[[list[tuple[int, bytes]]], Any], fault: str
+) -> None:
+    """With the method, the game and what it must return."""
+    model = loop.birth()
+    loop.nim = searching(change)
+
+    with pytest.raises((TypeError, ValueError), match=rf"search\(\) of nim must return .* the 2 boards, not {fault}"):
+        loop.run(loop.job("play", 1, {"games": 2}, model=model))
 
 
 def test_self_play_searches_games_together_in_fixed_groups(loop: Loop) -> None:
@@ -238,7 +300,9 @@ def test_a_player_for_people_chooses_a_legal_action(loop: Loop) -> None:
     assert nim.choose(VARIANT, board, data, None, 4, 7) in board.legal()
     assert {nim.choose(VARIANT, board, None, "random", 4, seed) for seed in range(50)} == {0, 1, 2}
     assert nim.choose(VARIANT, Heap(left=7), None, "perfect", 4, 7) == 2
-    with pytest.raises(ValueError, match="nim has no player 'greedy'"):
+    with pytest.raises(ValueError, match=r"nim has no player 'greedy'$"):
         nim.choose(VARIANT, board, None, "greedy", 4, 7)
+    with pytest.raises(ValueError, match="nim has no player 'perfect', though it is declared: override baseline"):
+        GameWorkload.baseline(nim, "perfect", board, Random(7))
     with pytest.raises(ValueError, match="its variant is 'nim_2p', not nim_3p"):
         nim.choose("nim_3p", board, data, None, 4, 7)

@@ -14,9 +14,9 @@ from ringrift.workload.api import (
     Preset,
     Scalar,
     missing_requirements,
-    preset_of,
 )
 from ringrift.workload.fake import Fake
+from ringrift.workload.presets import checked_preset
 
 
 class Chess(Fake):
@@ -36,8 +36,8 @@ def test_a_workload_without_hooks_gets_the_defaults() -> None:
     """Three nodes or as many as requested, no settings, no time limit, nothing to install."""
     fake = Fake()
 
-    assert preset_of(fake, cores=8) == Preset(settings={}, nodes=3, minutes=0.0, baselines={})
-    assert preset_of(fake, cores=8, nodes=1) == Preset(nodes=1)
+    assert checked_preset(fake, cores=8) == Preset(settings={}, nodes=3, minutes=0.0, baselines={})
+    assert checked_preset(fake, cores=8, nodes=1) == Preset(nodes=1)
     assert missing_requirements(fake) == ()
     assert not isinstance(fake, HasPreset | HasMeasuredParams | HasBoard)
 
@@ -46,8 +46,8 @@ def test_a_workload_with_hooks_decides_itself() -> None:
     """Cores and nodes reach it; None leaves the number of nodes to the workload."""
     chess = Chess()
 
-    assert preset_of(chess, cores=8) == Preset(settings={"work.slots": 8}, nodes=5, minutes=2.0)
-    assert preset_of(chess, cores=8, nodes=1).nodes == 1
+    assert checked_preset(chess, cores=8) == Preset(settings={"work.slots": 8}, nodes=5, minutes=2.0)
+    assert checked_preset(chess, cores=8, nodes=1).nodes == 1
     assert isinstance(chess, HasMeasuredParams)
 
 

@@ -58,6 +58,20 @@ def test_an_installed_plug_in_is_registered(tmp_path: Path, monkeypatch: pytest.
     assert registry.owner("hex8_2p", prefer="go") == "go"
 
 
+def test_what_comes_with_ringrift_precedes_other_plug_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their names are, so that installing one changes no default; the others follow by name."""
+    before = list(Registry.load({}).makers)
+    for name in ("zz", "aa"):
+        install(tmp_path, monkeypatch, f"plugin_{name}", GOOD, f"{name} = plugin_{name}:Go")
+    install(tmp_path, monkeypatch, "plugin_thief", GOOD, "reversi = plugin_thief:Go")
+
+    registry = Registry.load({})
+
+    assert before[-1] == "fake"
+    assert list(registry.makers) == [*before[:-1], "aa", "zz", "fake"]
+    assert "reversi" not in registry.disabled
+
+
 def test_nothing_is_loaded_before_its_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plug-in that cannot be imported, or a program that is missing, affects only its own users."""
     install(tmp_path, monkeypatch, "plugin_torn", "import no_such_module_at_all", "torn = plugin_torn:Torn")

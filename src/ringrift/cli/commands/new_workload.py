@@ -47,7 +47,7 @@ def _prepare(context: Context) -> Output:
     try:
         folder.mkdir(parents=True)
         for file, text in texts.items():
-            filled = text.replace("NAME", name).replace("CLASS", name.capitalize())
+            filled = text.replace("NAME", name).replace("CLASS", f"{name.capitalize()}Game")  # no name that it imports
             (folder / file).write_text(filled, encoding="utf-8")
     except FileExistsError as error:
         raise SettingsError("--folder", str(folder), "it exists already; name a new one") from error

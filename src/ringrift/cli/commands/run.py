@@ -46,7 +46,8 @@ T = TypeVar("T")
 
 def _arguments(parser: Parser) -> None:
     add = parser.add_argument
-    minutes = "run for M minutes, then prove and report; 0: no limit, no proof (default: the workload's, reversi: 10)"
+    minutes = "run for M minutes and report; a tenth, at most a minute, is for the proof, which may run over; "
+    minutes += "0: no limit, no proof (default: the workload's, reversi: 10)"
     iterations = "stop after N promotions of each variant; 0: no limit (default: 0 with a time limit, else 3)"
     add("--minutes", type=float, metavar="M", help=minutes)
     add("--iterations", type=int, metavar="N", help=iterations)
@@ -200,7 +201,7 @@ async def _run(plan: Plan, live: Live, clock: Clock) -> tuple[int, report.Report
         seconds = clock.tick() - current.began
         spent = plan.session.spent_seconds + seconds if stopped else 0.0
         await save_session(cluster.store, changed(plan.session, spent_seconds=spent))
-        await end_run(cluster.store, record, ended=clock.now(), seconds=seconds)
+        await end_run(cluster.store, record, ended=clock.now(), seconds=seconds, proof=findings)
         about = report.about(plan.settings, plan.chosen.requirements(), begun, clock.now())
         result = await report.gather(cluster.store, about, findings)
     if stopped:
