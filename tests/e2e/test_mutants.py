@@ -19,9 +19,9 @@ def mutation(name: str, file: str, old: str, new: str, test: str) -> Mutation:
 @pytest.mark.timeout(300)
 def test_every_outcome_is_told_from_the_others() -> None:
     """A test that starts a program notices a change of the copy; crashes and survivors are no kills."""
-    codes = "_EXIT_FAILED, _EXIT_WRONG_INPUT = 1, 2"
+    codes = "ExitCode.WRONG_INPUT if is_input else ExitCode.FAILED"
     trials = [
-        mutation("killed", LAUNCH, codes, "_EXIT_FAILED, _EXIT_WRONG_INPUT = 7, 2", STARTED),
+        mutation("killed", LAUNCH, codes, "ExitCode.WRONG_INPUT if is_input else ExitCode.NOT_PROVEN", STARTED),
         mutation("killed by itself", VARIANT, PLAYERS, f"{PLAYERS} + 1", PARSED),
         mutation("survived", VARIANT, "e.g. hex8_2p", "e.g. hex8_3p", PARSED),
         mutation("invalid", VARIANT, PLAYERS, "players=match(2)", PARSED),
