@@ -17,6 +17,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ringrift.blobs.ports import StoredBlob
+from ringrift.events.base import Envelope
+from ringrift.events.data import Removed
 from ringrift.kernel.errors import Damaged
 from ringrift.kernel.settings import SweepSettings
 from ringrift.kernel.value import Value, changed
@@ -29,6 +31,8 @@ from ringrift.work.checkpoints import CHECKPOINTS
 
 _JOBS_MAX = 20_000
 _ANCESTORS_MAX = 5_000
+_EVENTS_MAX = 5_000
+_CONSUMER = "pipeline"  # the reader that asks for what a batch or a model needs next
 _DAY = 86_400.0
 CHECKPOINT_SECONDS = 60.0  #: How long a checkpoint stays in any case: it is stored a moment before it is registered.
 _BLOB = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
@@ -100,10 +104,11 @@ async def _read_pins(view: Reads, blobs: list[str], origins: Mapping[str, list[O
     """What pins *blobs*, and perhaps others."""
     # Decoded to see that each can be read, but searched as they are: a newer version may have added fields.
     lines, _, _ = await LINES.scan(view), await RATINGS.scan(view), await INBOX.find(view, "state", *OPEN)
-    jobs = await view.jobs(LIVE_STATES, _JOBS_MAX)
+    jobs, events = await view.jobs(LIVE_STATES, _JOBS_MAX), await _read_unconsumed(view)
     bodies = {
         "a line needs it": (await view.scan(LINES.kind, "", LINES.limit)).values(),
         "an open job needs it": [job.body for job in jobs],
+        "an event that names it is not consumed": [event.body for event in events],
         "the last ratings mention it": (await view.scan(RATINGS.kind, "", RATINGS.limit)).values(),
         "it is being imported": (await view.find(INBOX.kind, "state", OPEN, INBOX.limit)).values(),
     }
@@ -125,14 +130,23 @@ async def _read_pins(view: Reads, blobs: list[str], origins: Mapping[str, list[O
     for kind in ("games", "samples", MODEL):
         newest = await view.list_origins(kind, newest_min) if newest_min else ()
         pinned[f"it is one of the newest {newest_min} {kind}"] = {origin.blob for origin in newest}
-    is_cut = len(jobs) == _JOBS_MAX or len(ancestors) == _ANCESTORS_MAX or len(lines) == LINES.limit
+    limits = ((jobs, _JOBS_MAX), (ancestors, _ANCESTORS_MAX), (lines, LINES.limit), (events, _EVENTS_MAX))
+    is_cut = any(len(rows) >= limit for rows, limit in limits)
     return _Pins(
         reasons={blob: reason for reason, names in reversed(pinned.items()) for blob in names} | reasons,
         variants=frozenset(lines),
         checkpoints=frozenset(owners).difference(origins),
         horizon=await _read_horizon(view, [job.time for job in jobs if job.attempts]),
-        hindrance="there are too many lines, jobs or ancestors to look at" if is_cut else "",
+        hindrance="there are too many lines, jobs, events or ancestors to look at" if is_cut else "",
     )
+
+
+async def _read_unconsumed(view: Reads) -> list[Envelope]:
+    """The events that the pipeline has yet to consume, whatever the clocks of their nodes say; not our own."""
+    position = next((row.position for row in await view.readers() if row.reader == _CONSUMER), 0)
+    parked = await view.deliveries(("parked",), _EVENTS_MAX, _CONSUMER)
+    events = [event for row in parked for event in await view.read(row.position - 1, 1)]
+    return [*events, *(event for event in await view.read(position, _EVENTS_MAX) if event.name != Removed.name())]
 
 
 async def _read_horizon(view: Reads, times: Sequence[float]) -> float:

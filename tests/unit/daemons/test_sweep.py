@@ -9,6 +9,7 @@ from msgspec.json import encode
 
 from ringrift.daemons.sweep import _Files
 from ringrift.events.data import Removed
+from ringrift.events.selfplay import BatchFinished
 from ringrift.jobs import Distribute, Play, Verify
 from ringrift.kernel.errors import InputError, NodeAway, NoRoute
 from ringrift.kernel.settings import Policy
@@ -339,5 +340,23 @@ def test_a_blob_stays_for_what_it_is(tmp_path: Path, pin: str) -> None:
         world.clock.seconds += 40 * DAY
 
         assert (it in await shelf.sweep()) == (pin != "nothing")
+
+    play(tmp_path, story)
+
+
+def test_what_an_event_names_stays_until_it_is_consumed(tmp_path: Path) -> None:
+    """Whatever a clock says that was set back: the pipeline may still ask for the batch."""
+
+    async def story(world: World) -> None:
+        shelf = Shelf(world)
+        batch, other = await shelf.put("batch", "other")
+        world.clock.seconds += 20 * DAY
+        event = BatchFinished(variant=VARIANT, batch=batch, games=1, node="here", model=other)
+        async with world.store.begin() as tx:
+            await tx.append([world.envelopes.make(event, source="test")])
+        assert await shelf.sweep() == {batch, other}
+        async with world.store.begin() as tx:
+            await tx.register_reader("pipeline", world.store.position)
+        assert await shelf.sweep() == set()
 
     play(tmp_path, story)
