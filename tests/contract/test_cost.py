@@ -22,7 +22,7 @@ YOUNG, OLD = 300, 30_000
 JOBS = 150
 GROWING = ("log", "deliveries", "jobs", "archived_jobs", "records", "record_index", "names", "links", "origins")
 LIVE = ("jobs_key", "jobs_claimed", "jobs_paused", "jobs_ready")  # partial indexes: only rows that have not ended
-FACTOR, SLACK = 2, 500  # batches of another size; 30,000 rows are 60,000 steps at least
+FACTOR, SLACK = 2, 3_000  # sets with a limit, as the players of a line, may still fill; 30,000 rows are 60,000 steps
 OFTEN = {
     "policy.rate_seconds": 0.3,
     "work.rescue_seconds": 0.3,
