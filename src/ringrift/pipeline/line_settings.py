@@ -64,16 +64,29 @@ async def open_lines(
     """
     async with store.begin() as tx:
         workloads = {line.variant: line.workload for line in await LINES.all(tx)}
-        others = set(workloads).difference(lines) if alone else set[str]()
-        if not alone:
-            lines = {**{name: own for name, workload in workloads.items() if workload == own.workload}, **lines}
         stored = await LINE_SETTINGS.scan(tx)
-        # A line of another workload without a record comes from an earlier version.
-        older = {variant: workload for variant, workload in workloads.items() if variant not in {**stored, **lines}}
-        added = {variant: LineSettings(workload=name, policy=own.policy) for variant, name in older.items()}
-        rows = {**added, **{variant: _with_baselines(row, stored.get(variant)) for variant, row in lines.items()}}
+        rows = _rows(own, lines, workloads, stored, alone=alone)
         await LINE_SETTINGS.put_at(tx, {variant: row for variant, row in rows.items() if row != stored.get(variant)})
+        others = set(workloads).difference(lines) if alone else set[str]()
         await _rest(tx, envelopes, now, others, sorted(lines))
+
+
+def _rows(
+    own: LineSettings,
+    lines: Mapping[str, LineSettings],
+    workloads: Mapping[str, str],
+    stored: Mapping[str, LineSettings],
+    *,
+    alone: bool,
+) -> dict[str, LineSettings]:
+    """The settings of *lines*, and of those of *workloads* that have none yet or, unless *alone*, take our *own*."""
+    opened = dict(lines)
+    if not alone:
+        opened = {**{name: own for name, workload in workloads.items() if workload == own.workload}, **opened}
+    rows = {variant: _with_baselines(row, stored.get(variant)) for variant, row in opened.items()}
+    # A line of another workload without a record comes from an earlier version.
+    older = set(workloads).difference(stored, opened)
+    return rows | {name: LineSettings(workload=workloads[name], policy=own.policy) for name in older}
 
 
 async def end_rest(store: Store, envelopes: EnvelopeFactory, now: float) -> None:

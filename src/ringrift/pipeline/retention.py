@@ -3,7 +3,7 @@
 A blob stays while anything pins it:
 
 * a line: champion, candidate, opponents, earlier champions, window, pending batches, samples, jobs that wait;
-* an open job, a file on its way into the loop, the last ratings;
+* an open job, an event that the pipeline has not consumed, a file on its way into the loop, the last ratings;
 * what it is itself: a model that is or was champion or is to be judged, an ancestor of a champion, the samples of a
   champion, one of the newest of its kind.
 
@@ -108,7 +108,8 @@ async def _read_pins(view: Reads, blobs: list[str], origins: Mapping[str, list[O
     bodies = {
         "a line needs it": (await view.scan(LINES.kind, "", LINES.limit)).values(),
         "an open job needs it": [job.body for job in jobs],
-        "an event that names it is not consumed": [event.body for event in events],
+        # Our own say what is gone; counted all the same: what is behind the limit is not read.
+        "an event that names it is not consumed": [event.body for event in events if event.name != Removed.name()],
         "the last ratings mention it": (await view.scan(RATINGS.kind, "", RATINGS.limit)).values(),
         "it is being imported": (await view.find(INBOX.kind, "state", OPEN, INBOX.limit)).values(),
     }
@@ -142,11 +143,11 @@ async def _read_pins(view: Reads, blobs: list[str], origins: Mapping[str, list[O
 
 
 async def _read_unconsumed(view: Reads) -> list[Envelope]:
-    """The events that the pipeline has yet to consume, whatever the clocks of their nodes say; not our own."""
+    """The events that the pipeline has yet to consume, whatever the clocks of their nodes say."""
     position = next((row.position for row in await view.readers() if row.reader == _CONSUMER), 0)
     parked = await view.deliveries(("parked",), _EVENTS_MAX, _CONSUMER)
     events = [event for row in parked for event in await view.read(row.position - 1, 1)]
-    return [*events, *(event for event in await view.read(position, _EVENTS_MAX) if event.name != Removed.name())]
+    return [*events, *await view.read(position, _EVENTS_MAX)]
 
 
 async def _read_horizon(view: Reads, times: Sequence[float]) -> float:

@@ -15,7 +15,7 @@ from ringrift.work.failures import JobFailure, failures_of
 from ringrift.work.limits import LINE_WORK
 from ringrift.work.tries import TRIES
 
-_FOUND_MAX = 5  # jobs that an ambiguous id lists
+_AMBIGUOUS_MAX = 5  # jobs that an ambiguous id lists
 _ORIGINS_MAX = 10_000  # newest blobs among which the outputs of a job are looked for
 _OUTPUTS = {"play": "games", "export": "samples", "train": "model", "import": "model"}
 
@@ -48,15 +48,15 @@ class JobFacts(Value):
 
 async def find_job(view: Reads, text: str) -> JobRow:
     """The only job whose id begins or ends with *text*.  Raises UnknownName, or InputError if there are several."""
-    rows = await view.list_jobs(JobQuery(begins=text), _FOUND_MAX) if text else ()
+    rows = await view.list_jobs(JobQuery(begins=text), _AMBIGUOUS_MAX) if text else ()
     if len(rows) > 1:  # an id that another one begins with is still meant
         rows = [row for row in rows if row.id == text] or rows
-    rows = rows or (await view.list_jobs(JobQuery(ends=text), _FOUND_MAX) if text else ())
+    rows = rows or (await view.list_jobs(JobQuery(ends=text), _AMBIGUOUS_MAX) if text else ())
     if not rows:
         raise UnknownName("job", text)
     if len(rows) > 1:
         names = ", ".join(row.id for row in rows)
-        raise InputError(f"job {text:.30} is ambiguous: {names}{', …' if len(rows) == _FOUND_MAX else ''}")
+        raise InputError(f"job {text:.30} is ambiguous: {names}{', …' if len(rows) == _AMBIGUOUS_MAX else ''}")
     return rows[0]
 
 

@@ -360,3 +360,18 @@ def test_what_an_event_names_stays_until_it_is_consumed(tmp_path: Path) -> None:
         assert await shelf.sweep() == set()
 
     play(tmp_path, story)
+
+
+def test_more_events_than_can_be_looked_at_delete_nothing(tmp_path: Path) -> None:
+    """Behind them may be one that names a batch; our own events, which pin nothing, count as well."""
+
+    async def story(world: World) -> None:
+        shelf = Shelf(world)
+        [old] = await shelf.put("old")
+        world.clock.seconds += 20 * DAY
+        async with world.store.begin() as tx:
+            events = [Removed(node="here", blobs=(), count=0, bytes=0)] * retention._EVENTS_MAX
+            await tx.append([world.envelopes.make(event, source="test") for event in events])
+        assert await shelf.sweep() == {old}
+
+    play(tmp_path, story)
