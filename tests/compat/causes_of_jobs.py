@@ -8,6 +8,7 @@ import msgspec
 
 from compat.scene import Scene
 from ringrift.daemons import rescue
+from ringrift.events import work
 from ringrift.jobs import Distribute, Export, Job, JobFilter, Match, Play, Rate, Sync, Train
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.errors import ChildDied, JobFailed, NoRoom
@@ -50,7 +51,7 @@ def _runner(scene: Scene, launch: LoopLaunch, job: Job, retry: Backoff, **change
     desk, pool = world.desk(retry=retry), WorkerPool(launch, settings)
     return Runner(
         "here", desk, pool, world.clock, settings, {job.kind()}, wait=lambda seconds: asyncio.sleep(0),
-        publish=world.router.publish_memory, **parts,
+        publish=scene.publish_memory, **parts,
     )  # fmt: skip
 
 
@@ -66,14 +67,9 @@ async def _do(
     await scene.world.desk().enqueue([job])
     async with running(_runner(scene, changes.pop("launch", None) or LoopLaunch(deed), job, retry, **changes)):
         if state == "failed":
-            await wait_until(lambda: _has_failed(scene))
+            await wait_until(lambda: work.Failed in scene.told)  # which comes after the store has it
         else:
             await settled(scene.world, state)
-
-
-async def _has_failed(scene: Scene) -> bool:
-    """Whether an attempt ended with an error."""
-    return any(row.error and row.state != "claimed" for row in await scene.world.jobs("ready", "paused", "claimed"))
 
 
 def _raising(error: Exception) -> Behaviour:

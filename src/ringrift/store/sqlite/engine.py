@@ -49,6 +49,8 @@ class SqliteStore:
         self._idle = [self._db] if existing else []
         self._views = 0
         self._reading = asyncio.Semaphore(_READERS_MAX)
+        self._admitting = asyncio.Event()
+        self._admitting.set()
         self._turns = Turns(settings, clock)
         self._open = self._closing = self._woken = False
         self._group: list[asyncio.Future[None]] = []
@@ -88,6 +90,7 @@ class SqliteStore:
             return
         self._require_usable()
         async with self._reading:
+            await self._admitting.wait()
             self._require_usable()
             db = self._idle.pop() if self._idle else self._connect(read_only=True)
             view, seconds = SqliteReads(db, self._offload), self._settings.view_seconds_max
@@ -273,7 +276,8 @@ class SqliteStore:
     async def _limit_log(self) -> None:
         """Empty SQLite's log if it is too large: with views that overlap all the time it would grow for ever.
 
-        Writers wait meanwhile, and new views do not need the log; those that do are waited for a moment.
+        Writers and new views wait meanwhile, a moment at most: SQLite waits for the place in its table of readers that
+        an old view had, and a new view that took this place would be waited for as well.
         """
         if self._vfs is not None or self._broken is not None:
             return
@@ -282,10 +286,13 @@ class SqliteStore:
             size = os.stat(f"{self._settings.path}-wal").st_size
             if size > WAL_BYTES_MAX and (size > self._log_limit or now > self._limit_log_at):
                 empty = partial(self._db.wal_checkpoint, mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                self._admitting.clear()
                 await self._offload(_run_patiently, self._db, empty, _EMPTY_LOG_SECONDS)
                 self._log_limit = WAL_BYTES_MAX
         except (OSError, apsw.Error):  # a view needs it, or the disk is full: nothing is lost
             self._log_limit, self._limit_log_at = size + WAL_BYTES_MAX, now + _LIMIT_LOG_SECONDS
+        finally:
+            self._admitting.set()
 
     @asynccontextmanager
     async def quiet(self) -> AsyncIterator[None]:
