@@ -104,7 +104,7 @@ docs: $(VENV)/.dev ## write the reference pages and the states of the coverage p
 lock: export UV_FIND_LINKS ?= $(shell $(BIN)/pip config get global.find-links 2>/dev/null)
 lock: $(VENV)/.dev ## resolve the pinned requirements again
 	$(BIN)/pip install -q uv
-	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url -c requirements/cpu.txt --no-emit-package torch --extra train pyproject.toml -o requirements/run.txt
+	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url -c requirements/cpu.txt --no-emit-package torch --extra train --extra cluster pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url -c requirements/cpu.txt --no-emit-package torch --extra train --extra dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-emit-index-url -c requirements/dev.txt requirements/bench.in -o requirements/bench.txt
 
