@@ -140,11 +140,11 @@ def _empty_folder(world: World, name: str, rng: Random) -> Iterator[int]:
     """As an unmounted disk: the mount point is there, and empty."""
     folder, elsewhere = world.blob_folder / name, world.blob_folder / f"{name}.elsewhere"
     folder.rename(elsewhere)
-    folder.mkdir()
+    world.mount_point(name).rename(folder)
     yield world.processes[name].pid
     if files := [path for path in folder.rglob("*") if path.is_file()]:
         world.fail(f"{len(files)} files were written into the empty mount point of {name}")
-    folder.rename(world.blob_folder / f"{name}.mountpoint{os.stat(folder).st_ino}")
+    folder.rename(world.mount_point(name))
     elsewhere.rename(folder)
 
 

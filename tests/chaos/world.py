@@ -111,6 +111,11 @@ class World:
             self._mount("blobs", _BLOBS_MEGABYTES)
         for name in NODES:
             self.set_interpreter(name, "exec")
+            self.mount_point(name).mkdir(parents=True)
+
+    def mount_point(self, name: str) -> Path:
+        """An empty folder to put in the place of a node's blobs; made early, because a full disk takes no new one."""
+        return self.blob_folder / f"{name}.mountpoint"
 
     def _mount(self, name: str, megabytes: int) -> None:
         image, place = self.folder / f"{name}.ext4", self.home.path / name
