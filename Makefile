@@ -11,15 +11,15 @@ SECONDS ?= 3600
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup fmt lint types unit game contract sim e2e example chaos mutants bench docs screens lock clean
+.PHONY: help run test setup fmt lint types unit game contract sim e2e peers example chaos cluster mutants bench docs screens lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
-run: $(VENV)/.run ## run the loop on this machine for ten minutes, with proof at the end (ARGS="--minutes 5 --variants hex8_2p")
+run: $(VENV)/.run ## run the loop on this machine for ten minutes, with proof at the end (ARGS="--minutes 5 --variants hex8_2p", ARGS="--over-wire")
 	$(BIN)/ringrift run $(if $(ITERATIONS),--iterations $(ITERATIONS)) $(ARGS)
 
-test: lint types unit game contract sim e2e ## set up and run every check and every test
+test: peers lint types unit game contract sim e2e ## set up and run every check and every test
 
 setup: $(VENV)/.dev ## make .venv with everything the developer's commands need
 
@@ -41,6 +41,9 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@echo "set-up 4 of 4: what the developer's commands need"
 	$(PIP) --require-hashes -r requirements/dev.txt
 	touch $@
+
+peers: ## install the programs that some tests use (redis, sshd, ip, iptables) where we may; else those tests are skipped
+	@sh tools/peers.sh
 
 fmt: $(VENV)/.dev ## format the code
 	$(BIN)/ruff check --fix -q src tests tools bench scripts examples
@@ -80,6 +83,9 @@ example: $(VENV)/.run ## train an example game for three minutes in a home of it
 
 chaos: $(VENV)/.dev ## an hour of faults on the whole loop in real processes (SECONDS=600, SEED=7; ARGS="--only kill,fork")
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+cluster: $(VENV)/.dev ## an hour of faults on a coordinator and five workers, each on a network of its own (as root; SECONDS=600, SEED=7)
+	PYTHONPATH=tests $(BIN)/python -m e2e.cluster_campaign --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 mutants: $(VENV)/.dev ## break the product in small ways, each of which a test must notice (AREA=events, NAME=part, NEW=1: only what is open)
 	$(BIN)/python tests/mutations.py $(if $(AREA),--area $(AREA)) $(if $(NAME),--name $(NAME)) $(if $(NEW),--new) $(ARGS)

@@ -23,6 +23,7 @@ from bench import (
     reversi_engine,
     start,
     wake,
+    wire,
     work,
 )
 from bench.measure import Row, hold
@@ -52,6 +53,7 @@ CONTESTS = (
     start.IMPORTS,
     start.PROGRAMS,
     publish.LATENCIES,
+    wire.WIRE,
 )
 ROUNDS_MIN, ROUNDS = 5, 9
 

@@ -56,7 +56,7 @@ def _listening(mode: str, path: Path) -> "Iterator[subprocess.Popen[str]]":
             process.kill()
 
 
-def _delays(sent: Sequence[float], process: "subprocess.Popen[str]") -> Metrics:
+def delays(sent: Sequence[float], process: "subprocess.Popen[str]") -> Metrics:
     """The delays from the times *sent* to the times at which *process* received."""
     out, _ = process.communicate(timeout=CHILD_SECONDS_MAX)
     received: list[float] = json.loads(out)["received"]
@@ -75,7 +75,7 @@ async def _ours(path: Path) -> Metrics:
                     await asyncio.sleep(PAUSE_SECONDS)
                     await ours.router.publish(parts.event(number))
                     sent.append(stamps.committed)
-                return await asyncio.to_thread(_delays, sent, process)
+                return await asyncio.to_thread(delays, sent, process)
 
 
 def _raw(path: Path) -> Metrics:
@@ -85,7 +85,7 @@ def _raw(path: Path) -> Metrics:
             time.sleep(PAUSE_SECONDS)
             sent.append(CLOCK())
             sender.sendto(b"!", str(path))
-        return _delays(sent, process)
+        return delays(sent, process)
 
 
 @contextmanager

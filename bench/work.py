@@ -28,7 +28,7 @@ INSERT INTO jobs (id, kind, variant, key, body, state, priority, attempts, fence
 SELECT format('%024d', i), ?2, ?3, format('old:%d', i), ?4, 'done', 40, 1, 1, 1, 1.7e9 FROM n"""
 
 
-def _results(leases: Sequence[Lease], events: bool) -> list[Done]:
+def results(leases: Sequence[Lease], events: bool) -> list[Done]:
     return [
         Done(
             lease=Renewal(job=lease.job, fence=lease.fence),
@@ -42,7 +42,7 @@ def _results(leases: Sequence[Lease], events: bool) -> list[Done]:
 async def _cycle(desk: StoreDesk, *, events: bool = False) -> int:
     leases = await desk.claim(KINDS, BATCH)
     if leases:
-        await desk.finish(_results(leases, events))
+        await desk.finish(results(leases, events))
     return len(leases)
 
 

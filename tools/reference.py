@@ -22,7 +22,7 @@ from ringrift.events.base import Event
 from ringrift.events.catalog import EVENTS, FOR_PEOPLE
 from ringrift.events.schema import example
 from ringrift.jobs import JOBS
-from ringrift.kernel import errors
+from ringrift.kernel import errors, wire_errors
 from ringrift.kernel.exit_codes import ExitCode
 from ringrift.supervision.spec import Daemon
 from ringrift.work.limits import KINDS
@@ -272,7 +272,8 @@ def settings() -> str:
 
 def faults() -> str:
     """Every error."""
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    classes = (vars(errors) | vars(wire_errors)).values()
+    kinds = [kind for kind in classes if isinstance(kind, type) and issubclass(kind, Exception)]
     rows = [
         (f"`{kind.__name__}`", f"`{kind.__base__.__name__}`" if kind.__base__ else "", first(kind)) for kind in kinds
     ]

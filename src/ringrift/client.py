@@ -1,7 +1,8 @@
 """Client: use a store from your own program: publish, subscribe, handle, jobs, models, status.
 
 It is no node: it takes no role, claims no job and is in no roster.  So any number of programs may use one home, beside
-a running node or without one; what was published while no node ran is handled by the next one.
+a running node or without one; what was published while no node ran is handled by the next one.  With the URL of a
+coordinator it does the same over the wire, as far as the scopes of its key allow (:mod:`ringrift.remote_client`).
 """
 
 import os
@@ -16,7 +17,9 @@ from ringrift.bus.fanout import decode_event
 from ringrift.bus.filters import EventFilter, FilterSpec, make_filter
 from ringrift.bus.router import Router
 from ringrift.cluster.alerts import Alert, open_alerts
+from ringrift.cluster.leadership import Leader, find_leader
 from ringrift.cluster.roster import NodeRecord, Roster
+from ringrift.coordinator.questions import READERS
 from ringrift.environment import read_settings
 from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event
@@ -36,7 +39,6 @@ from ringrift.work import desk
 from ringrift.work.job_facts import JobFacts, find_job, job_facts
 
 _POLL_SECONDS = 0.2
-_READERS = "program."  #: Begins the name of every handler, so that none takes the place of a daemon's.
 
 _Retry = Backoff | None  #: By default as ``bus.redelivery`` says.
 HandlerFunction = Callable[[Any, Envelope, str], Any]  #: Gets event, envelope and delivery key; plain or async.
@@ -132,6 +134,31 @@ class Client:
         self._roster = Roster(store, clock, settings.cluster.beat_seconds)
         self.jobs, self.models = JobsClient(store, clock, envelopes), ModelsClient(store)
 
+    @property
+    def position(self) -> int:
+        """The newest position of the log that is known here."""
+        return self._store.position
+
+    async def read(self, after: int, *, names: Collection[str] = (), limit: int = 1000) -> Sequence[Envelope]:
+        """Up to *limit* events after position *after*, in order; with *names*, only those."""
+        async with self._store.read() as view:
+            return await view.read(after, limit, names)
+
+    async def place(self, name: str) -> int:
+        """The place of the reader *name* in the log; a new one is behind the newest event."""
+        async with self._store.begin() as tx:
+            return await tx.register_reader(READERS + check_name("reader", name), self.position)
+
+    async def move(self, name: str, old: int, new: int) -> None:
+        """Move the reader *name* on.  Raises Overtaken if it is not at *old*."""
+        async with self._store.begin() as tx:
+            await tx.advance(READERS + check_name("reader", name), old, new)
+
+    async def leader(self) -> Leader:
+        """The node that leads and where it serves; its name is empty if none does."""
+        async with self._store.read() as view:
+            return await find_leader(view)
+
     async def publish(self, event: Event, *, id: str | None = None) -> Envelope:
         """Publish *event*; it is durable when this returns.  The same *id* again publishes it once.
 
@@ -165,7 +192,7 @@ class Client:
         handler begins with the next event, or *from_start* with the whole log.  Failed calls are repeated, with the
         same key, and become dead letters after the last one.
         """
-        name = _READERS + check_name("handler", name)
+        name = READERS + check_name("handler", name)
         self._router.handle(spec, function, name=name, from_start=from_start, retry=retry)
 
     async def status(self) -> ClientStatus:
@@ -186,18 +213,26 @@ async def connect(
 ) -> AsyncIterator[Client]:
     """Connect to the store of *home* (default: RINGRIFT_HOME, else ``data``) for as long as the body runs.
 
+    *home* may be the URL of a coordinator, or several with commas between; without a home RINGRIFT_COORDINATOR_URL may
+    name them.  Then the key in RINGRIFT_HOME says what the program may do (``ringrift join URL --program``).
     *settings* replace those of the home's ``ringrift.toml`` and the environment; *create* makes a store where there is
-    none.  Raises InputError for a URL, Unreachable where there is no store.
+    none.  Raises Unreachable where there is no store, SettingsError without a key, NodeAway if no coordinator answers.
     """
-    if "://" in str(home):
-        remedy = "clients over a network come with the cluster; name the home of a store on this machine"
-        raise InputError(f"cannot connect to {home!s:.80}: {remedy}")
-    settings = settings or read_settings(home=None if home is None else str(home)).settings
-    if not create and not store_exists(settings.store):
-        raise Unreachable(f'no store at {settings.store.path}: start one with "ringrift run", or pass create=True')
+    urls = [url.strip() for url in str(home).split(",")] if "://" in str(home) else []
+    effective = settings or read_settings(home=None if home is None or urls else str(home)).settings
+    if home is None:
+        urls = list(effective.node.coordinators)
+    if urls:
+        from ringrift.remote_client import connect_url  # only here: its engine needs packages that a home does not
+
+        async with connect_url(urls, effective) as remote:
+            yield remote
+        return
+    if not create and not store_exists(effective.store):
+        raise Unreachable(f'no store at {effective.store.path}: start one with "ringrift run", or pass create=True')
     clock = SystemClock()
-    async with open_store(settings.store, clock, existing=not create) as store:
-        client = Client(store, clock, settings)
+    async with open_store(effective.store, clock, existing=not create) as store:
+        client = Client(store, clock, effective)
         try:
             yield client
         finally:

@@ -1,6 +1,7 @@
 """Settings in force and their origins: the only place that reads TOML files and environment variables."""
 
 import os
+import re
 import socket
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -12,11 +13,13 @@ from typing import Any, TextIO
 
 import msgspec
 
-from ringrift.kernel.errors import SettingsError, require_utf8
+from ringrift.kernel.errors import SettingsError
+from ringrift.kernel.ids import require_utf8
 from ringrift.kernel.settings import Settings
 from ringrift.kernel.value import Value
 
 _PREFIX = "RINGRIFT_"
+_PROVIDERS = {"VAST_CONTAINERLABEL": "vast", "RUNPOD_POD_ID": "runpod", "KUBERNETES_SERVICE_HOST": "kubernetes"}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
@@ -29,6 +32,11 @@ def read_flag(name: str, text: str | None = None) -> bool:
     return word in _TRUE
 
 
+def find_provider() -> str:
+    """The provider of a rented machine, by a variable that it sets in each; empty if none is."""
+    return next((name for variable, name in _PROVIDERS.items() if variable in os.environ), "")
+
+
 def read_terminal(stream: TextIO, environ: Mapping[str, str] | None = None) -> tuple[bool, bool]:
     """Whether *stream* may be coloured, and whether what is on it can be redrawn."""
     environ = os.environ if environ is None else environ
@@ -36,12 +44,23 @@ def read_terminal(stream: TextIO, environ: Mapping[str, str] | None = None) -> t
     return can_redraw and not environ.get("NO_COLOR"), can_redraw
 
 
+def take_token() -> str:
+    """The token in the environment, which is taken out of it: what this process starts does not see it."""
+    return os.environ.pop("RINGRIFT_CLUSTER_AUTH_TOKEN", "")
+
+
 def _either(yes: object, no: object) -> Callable[[str, str], object]:
     return lambda name, text: yes if read_flag(name, text) else no
 
 
 _LOOPS = ("rate", "fill", "import_models")  # the documented loops, but for the expiry of leases, which always runs
-_READ = {"flag": read_flag, "profile": _either("coordinator", "training_node"), "loops": _either((), _LOOPS)}
+_READ: dict[str, Callable[[str, str], object]] = {
+    "flag": read_flag,
+    "profile": _either("coordinator", "training_node"),
+    "loops": _either((), _LOOPS),
+    "list": lambda _, text: tuple(filter(None, (part.strip() for part in text.split(",")))),
+}
+_PASSWORD = re.compile(rb"(://[^/@:\"\s]*):[^/@\"\s]*(?=@)")  # in an address, such as that of a Redis
 _NO_EFFECT = "no effect yet"  # in the note of a variable whose feature is not there yet
 
 
@@ -51,6 +70,7 @@ class Variable(Value):
     note: str
     key: str | None = None
     read: str = ""
+    secret: bool = False  #: Whether no message may show it.
 
     def value(self, name: str, text: str) -> object:
         """*text* as the setting has it.  Raises SettingsError naming the variable."""
@@ -80,8 +100,12 @@ class EffectiveSettings:
     warnings: tuple[str, ...] = ()  # a line for each variable that nothing reads, or that is unknown
 
     def in_force(self) -> dict[str, InForce]:
-        """Every setting by its dotted key, with its origin; those of mappings one by one: ``work.params.lr``."""
-        flat = _flatten(msgspec.json.decode(msgspec.json.encode(self.settings)))  # as a stored record has them
+        """Every setting by its dotted key, with its origin; those of mappings one by one: ``work.params.lr``.
+
+        A password in an address is not shown.
+        """
+        text = _PASSWORD.sub(rb"\1:(not shown)", msgspec.json.encode(self.settings))
+        flat = _flatten(msgspec.json.decode(text))  # as a stored record has them
         return {key: InForce(value=value, origin=self.origins.get(key, "default")) for key, value in flat.items()}
 
     def overlaid(self, tree: Mapping[str, object], origin: str) -> "EffectiveSettings":
@@ -103,7 +127,8 @@ def read_settings(
     """Defaults, *preset*, TOML file, *variables*, *overrides* (dotted keys).  Raises SettingsError, UnknownName."""
     environ = os.environ if environ is None else environ
     for name in (name for name in environ if name.startswith(_PREFIX) or name in variables):
-        require_utf8(name, environ[name])
+        is_secret = name in variables and variables[name].secret
+        require_utf8(name, environ[name], text="(not shown)" if is_secret else None)
     home = environ.get("RINGRIFT_HOME", "data") if home is None else home
     host = "".join(char if char.isalnum() or char in "-_" else "-" for char in socket.gethostname())
     settings = Settings.lan(home, node=host[:64] or "local")

@@ -126,8 +126,15 @@ class Play(Job, tag="play", stage="selfplay", plays_games=True, input_fields=("m
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
         batch = _only_artifact(result, "games")
-        games, shared = _count_in(batch, "games"), {"variant": self.variant, "model": self.model, "node": node}
-        return (selfplay.BatchFinished(batch=batch.blob, games=games, ephemeral=ephemeral, **shared),)
+        event = selfplay.BatchFinished(
+            batch=batch.blob,
+            games=_count_in(batch, "games"),
+            variant=self.variant,
+            model=self.model,
+            node=node,
+            ephemeral=ephemeral,
+        )
+        return (event,)
 
 
 class Sync(Job, tag="sync", stage="sync", runs_in="node", queue="sync", key_fields=("blob",)):

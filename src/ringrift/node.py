@@ -1,5 +1,6 @@
 """Node: one process's share of the cluster, built in one function that reads as the architecture, top to bottom."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -18,8 +19,12 @@ from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.bus.recorder import open_recorder
 from ringrift.bus.router import Router
 from ringrift.cluster.activity import ActivityTracker
+from ringrift.cluster.facts import FactsMeter
 from ringrift.cluster.leadership import Roles
 from ringrift.cluster.roster import NODES, NodeRecord, Roster
+from ringrift.cluster.standby import require_own_place
+from ringrift.cluster.swim_udp import gossip_daemons
+from ringrift.coordinator.serve import serving_daemon
 from ringrift.daemons import DAEMONS, ROLES
 from ringrift.events.node import Joined, Left
 from ringrift.kernel.backoff import wait_out
@@ -39,6 +44,7 @@ from ringrift.supervision.supervisor import Supervisor
 from ringrift.sync import ledger
 from ringrift.sync.transfer import Reach, Transfer
 from ringrift.threads import to_its_end
+from ringrift.wire.ports import Wire
 from ringrift.work.breakers import BREAKERS, NODE
 from ringrift.work.checkpoints import Checkpoint
 from ringrift.work.desk import FindMissing, StoreDesk
@@ -49,6 +55,7 @@ from ringrift.work.runner import FetchInputs, OnProgress, Runner
 from ringrift.work.worker_pool import WorkerPool
 from ringrift.workload.registry import Registry
 
+_SERVING_PAUSE_SECONDS = 0.1
 _LEAVE_SECONDS_MAX = 3.0  #: How long a node that stops waits for a store that is busy or full.
 _PARTS_OF_PARTS = """
     policy=settings.policy replicas=settings.replicas readers=supervisor.readers notify_settings=settings.notify
@@ -74,6 +81,7 @@ class Node:
     roster: Roster
     roles: Roles
     record: NodeRecord
+    facts: FactsMeter
     activity: ActivityTracker
     transfer: Transfer
     runner: Runner
@@ -85,39 +93,39 @@ class Node:
         cls, settings: Settings, clock: Clock, rng: Random, *,
         store: Store | None = None, blobs: Blobs | None = None, reach: Reach | None = None,
         launch: Launch | None = None, extra: tuple[Daemon, ...] = (), begin: Collection[str] | None = None,
-        leads: bool = True, lines: Mapping[str, LineSettings] | None = None,
+        leads: bool = True, lines: Mapping[str, LineSettings] | None = None, wire: Wire | None = None,
     ) -> AsyncIterator["Node"]:  # fmt: skip
-        """Open a running node.  *store* is shared with other nodes; *blobs*, *reach* and *launch* replace engines.
+        """Open a running node.  *store* is shared with other nodes; *blobs*, *reach*, *launch*, *wire* replace engines.
 
         With *begin* only those daemons start and the others rest; a node that does not lead takes no role.
         With *lines* it works on these alone: one that leads puts their settings in force and lets all others rest.
         """
-        me, work = settings.node, settings.work
+        me, work, cluster = settings.node, settings.work, settings.cluster
         leads = leads and me.profile in COORDINATES
         simulated = not isinstance(clock, SystemClock)  # then there are no threads, and no foreign code
         async with AsyncExitStack() as stack:
             store = store or await open_node_store(stack, settings, clock)
-            address = settings.blobs.address()
+            ids, address = Ids(clock, rng), settings.blobs.address()
             blobs = blobs or await _open_blobs(store, address, me.id)
-            ids = Ids(clock, rng)
             recorder = await stack.enter_async_context(open_recorder(settings.trace, me.id, clock, ids, store))
             envelopes = EnvelopeFactory(me.id, clock, ids, recorder)
             router = Router(store, clock, envelopes, settings.bus)
             stack.push_async_callback(router.close)
-            find_missing = None if simulated or launch else _find_by(Registry.load(work.executables))
-            desk = StoreDesk(store, clock, envelopes, work, find_missing)
-            roster = Roster(store, clock, settings.cluster.beat_seconds)
-            seconds = settings.cluster.role_seconds
-            roles = Roles(me.id, store, clock, ROLES if leads else (), seconds, envelopes=envelopes)
+            registry = None if simulated or launch else Registry.load(work.executables)
+            desk = StoreDesk(store, clock, envelopes, work, _find_by(registry) if registry else None)
+            roster = Roster(store, clock, cluster.beat_seconds, cluster.grace_seconds)
+            roles = Roles(me.id, store, clock, ROLES if leads else (), cluster.role_seconds, envelopes=envelopes)
             record = NodeRecord(id=me.id, profile=me.profile, address=address, beat=0, ephemeral=me.ephemeral)
-            record = record if simulated else _with_machine(record)
+            record = record if simulated else _with_machine(record, settings, clock, ids)
+            facts = FactsMeter(address, me.labels, registry.runnable if registry else None)
             transfer = Transfer(me.id, store, blobs, reach or _reach_by(roster), envelopes)
             file_jobs = FileJobs(record, transfer, roster, settings)
             launch = launch or ProcessLaunch(address, work.executables, me.id, settings.logs)
             runner = Runner(
                 me.id, desk, WorkerPool(launch, work), clock, work,
                 KINDS[me.profile], fetch_inputs=_fetch_by(transfer, me.id), run_on_node=file_jobs.move,
-                make_outcome=file_jobs.conclude, wait=partial(store.wait, None), publish=router.publish_memory,
+                make_outcome=file_jobs.conclude, wait=partial(_wait_for_jobs, store, settings.wire.serve),
+                publish=router.publish_memory,
             )  # fmt: skip
             activity = ActivityTracker(me.id)
             activity.subscribe(router)
@@ -128,11 +136,11 @@ class Node:
             )
             node = cls(
                 me.id, settings, clock, rng, ids, envelopes, store, blobs, router, desk, roster, roles, record,
-                activity, transfer, runner, supervisor,
+                facts, activity, transfer, runner, supervisor,
             )  # fmt: skip
             await wait_out(partial(node._recover, lines, leads))
             stack.push_async_callback(node._leave)
-            daemons, parts = DAEMONS + extra, node.parts()
+            daemons, parts = DAEMONS + extra + node._wire_daemons(wire, simulated=simulated), node.parts()
             plugins, broken = ((), ()) if simulated else plugin.installed(daemons, parts, me.profile)
             running = supervisor.run(
                 daemons, parts, me.profile, broken, plugins=plugins, begin=begin, disabled=me.disabled_daemons
@@ -145,6 +153,12 @@ class Node:
         """The parts that daemons may ask for, by name."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         return own | {name: attrgetter(path)(self) for name, path in _DERIVED_PARTS.items()}
+
+    def _wire_daemons(self, wire: Wire | None, *, simulated: bool) -> tuple[Daemon, ...]:
+        """Those by which it serves and watches other machines, where its settings say so."""
+        serving = (serving_daemon(self.parts(), wire),) if self.settings.wire.serve else ()
+        gossip = () if simulated else gossip_daemons(self.settings, self.node_id, self.roster, self.clock, self.rng)
+        return serving + gossip
 
     async def _recover(self, lines: Mapping[str, LineSettings] | None, leads: bool) -> None:
         """Correct what an earlier process of this node left behind, however it ended, and open *lines*."""
@@ -177,6 +191,8 @@ async def open_node_store(stack: AsyncExitStack, settings: Settings, clock: Cloc
     if leads:
         stack.enter_context(only_coordinator(settings.store, settings.node.id))
     store = await stack.enter_async_context(open_store(settings.store, clock))
+    if leads and settings.wire.serve:
+        await require_own_place(store, settings.store)
     if leads:
         await release_node_roles(store)
     return store
@@ -194,6 +210,13 @@ async def release_node_roles(store: Store) -> None:
     await wait_out(release)
 
 
+async def _wait_for_jobs(store: Store, serves: bool, seconds: float) -> None:
+    """Return when anything was committed here; a node that *serves* others looks for work of its own less often."""
+    await store.wait(None, seconds)
+    if serves:
+        await asyncio.sleep(_SERVING_PAUSE_SECONDS)
+
+
 async def _open_blobs(store: Store, address: str, node: str) -> Blobs:
     """The folder of *node*, marked when the store first records it.  Raises NodeAway for one that is not its own."""
     async with store.read() as view:
@@ -205,9 +228,10 @@ async def _open_blobs(store: Store, address: str, node: str) -> Blobs:
     return blobs
 
 
-def _with_machine(record: NodeRecord) -> NodeRecord:
+def _with_machine(record: NodeRecord, settings: Settings, clock: Clock, ids: Ids) -> NodeRecord:
     facts = {"pid": os.getpid(), "machine": node_name(), "cores": len(os.sched_getaffinity(0))}
-    return msgspec.structs.replace(record, **facts)
+    boot = {"boot": ids.next(), "joined": clock.now(), "labels": settings.node.labels}
+    return msgspec.structs.replace(record, **facts, **boot)
 
 
 def _reach_by(roster: Roster) -> Reach:

@@ -10,6 +10,15 @@ from collections.abc import Iterator, Mapping
 _HOME, _ROOT = "ringrift_compat.", "app.coordination"
 
 _NAMES: Mapping[str, str] = {
+    "cluster.cluster_monitor": "ClusterMonitor ClusterStatus",
+    "cluster.distributed_lock": "TrainingLock acquire_training_lock training_lock",
+    "cluster.loops": """LoopManager EloSyncLoop IdleDetectionLoop AutoScalingLoop JobReaperLoop QueuePopulatorLoop
+        ValidationLoop""",
+    "cluster.managers": "Dispatch JobManager SelfplayScheduler StateManager TrainingCoordinator",
+    "cluster.node_selector": "NodeSelector RankedNode",
+    "cluster.orchestrator": "P2POrchestrator",
+    "cluster.p2p_backend": "P2PBackend discover_p2p_leader_url",
+    "cluster.work_queue": "WorkItem WorkQueue",
     "coordinators.bootstrap": """bootstrap_coordination get_bootstrap_status initialize_all_coordinators
         shutdown_all_coordinators shutdown_coordination COORDINATOR_REGISTRY""",
     "coordinators.coordinator_base": "CoordinatorBase BaseOrchestrator IllegalChange",
@@ -82,12 +91,14 @@ _MODULES = """
     backpressure                    health.queue_monitor types
     base_handler                    events.handler_base
     base_orchestrator               coordinators.coordinator_base
+    cluster.p2p                     cluster.p2p_backend
+    cluster_status_monitor          cluster.cluster_monitor
     contracts                       health.protocols
     coordination_bootstrap          coordinators.bootstrap
     coordinator_base                coordinators.coordinator_base coordinators.sqlite_persistence health.protocols
     coordinator_persistence         coordinators.snapshots
     core_events                     events.event_router events.router_event events.event_types events.event_emitters
-    core_utils                      ringrift.bus.spans utils
+    core_utils                      ringrift.bus.spans utils cluster.distributed_lock
     cross_process_events            events.cross_process_queue
     daemon_adapters                 daemons.adapters
     daemon_factory                  daemons.types
@@ -133,6 +144,7 @@ _MODULES = """
 """A documented module, below app.coordination where it has no dots, and the rows of names that it serves."""
 
 _SAME_NAME = """
+    cluster.distributed_lock cluster.p2p_backend cluster.work_queue
     coordinators.coordinator_config daemons.base_daemon events.event_emitters events.handler_base
     events.handler_resilience health.dynamic_thresholds health.safeguards helpers pipeline.pipeline_actions
     pipeline.selfplay_orchestrator singleton_mixin tasks.master_loop_guard tasks.orchestrator_registry
@@ -163,8 +175,10 @@ _DONE_BY = """
     maintenance_daemon: the daemon "sweep" deletes what is too old and keeps the store small
     model_distribution_daemon npz_distribution_daemon: the daemon "replicate" copies files to other nodes
     model_performance_watchdog: the daemon "pipeline" keeps win rates and reviews a champion that does worse
+    node_availability_cache: the daemon "watch" keeps what it last saw of every node; ringrift.cluster.liveness reads it
     node_circuit_breaker: ringrift.work.breakers has one for every node, "ringrift status" shows it, safeguards obeys it
     npz_validation: a file is named by its SHA-256, which is checked whenever it is copied or verified
+    p2p_integration: a node of any machine has its record in the roster, one queue of jobs and one log of events
     pipeline_triggers: ringrift.pipeline decides when each stage of a line starts; see "ringrift why"
     stall_detection: ringrift.kernel.stall_detector finds what stood still; the daemon "rescue" ends it
     sync_durability: a file counts as copied when its bytes are on the disk and their hash is right
@@ -172,27 +186,28 @@ _DONE_BY = """
     training_trigger_daemon: the daemon "pipeline" starts training when the samples of a line are exported
     unified_inventory: ringrift.sync.ledger has every file and the nodes that hold it
     unified_registry: COORDINATOR_REGISTRY of coordination_bootstrap has every coordinator by its name
+    app.core.node: ringrift.cluster.roster has the record of every node, with its facts and what it does
     work_queue_monitor_daemon: the daemon "measure_queues" measures the queues
 """
 """Documented modules without names: what does their job."""
 
 _NOT_YET = """
     adaptive_resource_manager auto_scaler auto_sync_daemon bandwidth_manager cache_coordination_orchestrator
-    cluster.p2p cluster_data_sync cluster_status_monitor cluster_transport cluster_watchdog_daemon
-    curriculum_integration curriculum_weights data_cleanup_daemon data_consolidation_daemon database_sync_manager
-    disk_space_manager_daemon distributed_lock duration_scheduler ephemeral_data_guard ephemeral_sync
-    host_health_policy idle_resource_daemon job_scheduler load_forecaster metrics_analysis_orchestrator
-    multi_provider_orchestrator node_availability_cache node_policies node_recovery_daemon optimization_coordinator
-    orphan_detection_daemon p2p_auto_deployer p2p_backend p2p_integration quality_monitor_daemon
+    cluster_data_sync cluster_transport cluster_watchdog_daemon curriculum_integration curriculum_weights
+    data_cleanup_daemon data_consolidation_daemon database_sync_manager disk_space_manager_daemon
+    duration_scheduler ephemeral_data_guard ephemeral_sync host_health_policy idle_resource_daemon job_scheduler
+    load_forecaster metrics_analysis_orchestrator multi_provider_orchestrator node_policies node_recovery_daemon
+    optimization_coordinator orphan_detection_daemon p2p_auto_deployer quality_monitor_daemon
     recovery_orchestrator resource_monitoring_coordinator resource_optimizer resource_targets s3_backup_daemon
     selfplay_scheduler slurm_backend stability_heuristic sync_bandwidth sync_base sync_bloom_filter
-    sync_constants sync_coordinator sync_facade sync_mutex sync_router sync_stall_handler training_activity_daemon
-    training_freshness transaction_isolation transfer_verification unified_idle_shutdown_daemon
-    unified_resource_coordinator utilization_optimizer work_queue app.distributed.p2p_sync
+    sync_constants sync_coordinator sync_facade sync_mutex sync_router sync_stall_handler
+    training_activity_daemon training_freshness transaction_isolation transfer_verification
+    unified_idle_shutdown_daemon unified_resource_coordinator utilization_optimizer app.distributed.p2p_sync
     app.distributed.unified_data_sync
 """
 
 _REPLACED = """
+    cluster.p2p p2p_backend
     cluster_monitor_daemon unified_cluster_monitor
     robust_cluster_monitor unified_cluster_monitor
     model_distribution_daemon unified_distribution_daemon

@@ -12,12 +12,14 @@ from random import Random
 import msgspec
 
 from ringrift.cli.run_plan import choose_workload
+from ringrift.cluster.standby import require_own_place
+from ringrift.coordinator.serve import serving_daemon
 from ringrift.daemons import DAEMONS
 from ringrift.events import catalog
 from ringrift.events.base import Envelope, Event
 from ringrift.events.pipeline import Opened
 from ringrift.harness import Member, settings_of
-from ringrift.kernel.errors import NotLeader
+from ringrift.kernel.errors import CopiedStore, NotLeader
 from ringrift.kernel.ids import seed_of
 from ringrift.kernel.settings import Settings
 from ringrift.node import Node, release_node_roles
@@ -25,7 +27,7 @@ from ringrift.pipeline.line import LINES
 from ringrift.store.open import only_coordinator
 from ringrift.supervision.spec import COORDINATES
 from ringrift.work.limits import KINDS
-from ringrift_compat.daemons.duties import ALWAYS
+from ringrift_compat.daemons.duties import ALWAYS, WIRE
 from ringrift_compat.embedded_node import HOST, EmbeddedNode
 from ringrift_compat.variables import read_settings
 
@@ -100,7 +102,9 @@ async def set_automatic(node: EmbeddedNode, automatic: bool) -> None:
         reopened = await _open(node)
         reopened.runner.kinds = kinds
         for spec in changed:
-            if spec.name not in ALWAYS:
+            if spec.name == WIRE:
+                await _offer_wire(node, reopened)
+            elif spec.name not in ALWAYS:
                 reopened.supervisor.add(spec)
         for report in reports:
             if report.should_run:
@@ -130,6 +134,25 @@ def is_automatic(node: EmbeddedNode) -> bool:
 def is_coordinator(node: EmbeddedNode, host: Node) -> bool:
     """Whether *host* is the coordinator of its home: only that one has the node's own name."""
     return host.node_id == node.settings.node.id
+
+
+async def offer_wire(node: EmbeddedNode) -> str:
+    """Let the whole node of this program serve other machines when it is asked to; why it cannot, "" if it can."""
+    host = await open_host(node)
+    async with _lock(node):
+        return await _offer_wire(node, host)
+
+
+async def _offer_wire(node: EmbeddedNode, host: Node) -> str:
+    if not is_coordinator(node, host):
+        return "another process is the coordinator of this home: it alone may serve other machines"
+    try:
+        await require_own_place(node.store, node.settings.store)
+    except CopiedStore as error:
+        return str(error)
+    if WIRE not in (status.name for status in host.supervisor.statuses()):
+        host.supervisor.add(serving_daemon(host.parts()))
+    return ""
 
 
 def _lock(node: EmbeddedNode) -> asyncio.Lock:

@@ -23,7 +23,7 @@ from ringrift.kernel.clock import Clock, SystemClock
 from ringrift.kernel.errors import Backpressure, Overtaken, RingriftError, Unreachable
 from ringrift.kernel.ids import Ids, seed_of
 from ringrift.kernel.settings import Settings
-from ringrift.store.open import open_store, take_program_number
+from ringrift.store.open import open_store, store_exists, take_program_number
 from ringrift.store.ports import Reads, Store
 from ringrift.threads import Threads
 from ringrift_compat.variables import PublishOptions, read_options, read_settings
@@ -39,6 +39,10 @@ _CLOSE_SECONDS_MAX = 10.0
 """How long the end of the program waits for its publishes and for the store to close."""
 _STOP_SECONDS_MAX = 40.0
 """Time for the daemons of a whole node to stop, besides the grace period of its jobs."""
+_NO_STORE = (
+    "this program works for the coordinators of RINGRIFT_COORDINATOR_URL and has no store of its own: over a network "
+    "there are P2PBackend, discover_p2p_leader_url, CrossProcessEventQueue and ringrift.connect"
+)
 log = logging.getLogger(__name__)
 
 
@@ -190,6 +194,8 @@ class _Embedded:
     def _open(self) -> EmbeddedNode:
         ready: Future[EmbeddedNode] = Future()
         read = read_settings()
+        if read.settings.node.coordinators and not store_exists(read.settings.store):
+            raise Unreachable(_NO_STORE)
         for line in read.warnings:
             log.warning("%s", line)
         arguments = (read.settings, ready)

@@ -60,16 +60,17 @@ class Nemesis:
         return self._deck.pop()
 
     def _inject(self, faults: list[Fault]) -> None:
-        world, cases, names = self._world, list[tuple[Fault, str, int]](), set[str]()
+        world, cases, targets = self._world, list[tuple[Fault, str, int]](), dict[str, Fault]()
         seconds = max(self._rng.uniform(*fault.seconds) * self._scale for fault in faults)
+        for fault in faults:
+            name = self._rng.choice(fault.targets)
+            if name in targets or (fault.blocks and any(other.blocks for other in targets.values())):
+                continue  # one would hide the other, or could not even begin
+            targets[name] = fault
+            if name in NAMES:
+                world.await_ready(name)  # before any begins: under a locked store no node becomes ready
         with ExitStack() as stack:
-            for fault in faults:
-                name = self._rng.choice(fault.targets)
-                if name in names or (cases and fault.blocks and cases[0][0].blocks):
-                    continue  # one would hide the other, or could not even begin
-                names.add(name)
-                if name in NAMES:
-                    world.await_ready(name)
+            for name, fault in targets.items():
                 world.log(f"FAULT {fault.name} of {name} begins")
                 pid = stack.enter_context(INJECTIONS[fault.name](world, name, self._rng))
                 cases.append((fault, name, pid))

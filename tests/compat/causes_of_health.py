@@ -6,6 +6,7 @@ from typing import Any
 
 from compat.scene import Scene
 from ringrift.cluster.activity import ActivityTracker
+from ringrift.cluster.facts import FactsMeter
 from ringrift.cluster.roster import NodeRecord
 from ringrift.daemons import alert, rescue
 from ringrift.daemons.beat import _ClockWatch, beat
@@ -158,7 +159,7 @@ class _Heart:
         world = self._scene.world
         await beat(
             roster=world.roster, record=self._record, clock=world.clock, activity=self._activity, supervisor=sup,
-            router=world.router, memory=_ClockWatch(),
+            router=world.router, facts=FactsMeter("", {}, None), memory=_ClockWatch(),
         )  # fmt: skip
 
 

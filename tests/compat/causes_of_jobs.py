@@ -66,10 +66,11 @@ async def _do(
     await scene.listen()
     await scene.world.desk().enqueue([job])
     async with running(_runner(scene, changes.pop("launch", None) or LoopLaunch(deed), job, retry, **changes)):
-        if state == "failed":
-            await wait_until(lambda: work.Failed in scene.told)  # which comes after the store has it
-        else:
+        if state != "failed":
             await settled(scene.world, state)
+        if state in ("failed", "done"):  # which comes after the store has it
+            end = work.Failed if state == "failed" else work.Finished
+            await wait_until(lambda: end in scene.memory_events)
 
 
 def _raising(error: Exception) -> Behaviour:

@@ -40,7 +40,7 @@ class Scene:
     def __init__(self, world: World, names: Collection[str], folder: Path) -> None:
         self.world, self.names, self.folder = world, names, folder
         self.received: dict[str, list[RouterEvent]] = {}
-        self.told: set[type[Event]] = set()  # the kinds of event that need not be durable
+        self.memory_events: set[type[Event]] = set()  # the kinds of event that need not be durable
         self._stack = AsyncExitStack()
         self._is_listening = True
 
@@ -98,7 +98,7 @@ class Scene:
     def publish_memory(self, event: Event) -> None:
         """Let *event* happen, as a runner publishes what need not be durable."""
         self.world.router.publish_memory(event)
-        self.told.add(type(event))
+        self.memory_events.add(type(event))
 
 
 def names_at(cause: Cause, names: Collection[str]) -> frozenset[str]:

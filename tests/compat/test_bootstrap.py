@@ -120,7 +120,7 @@ def test_a_variable_that_nothing_reads_yet_is_named_when_a_program_begins(
     bootstrap.bootstrap_coordination()
 
     lines = [record.message for record in caplog.records if "RINGRIFT_" in record.message]
-    assert lines == ["RINGRIFT_RAFT_ENABLED has no effect yet; it comes with: nodes over a network"]
+    assert lines == ["RINGRIFT_RAFT_ENABLED has no effect yet; it comes with: a store on several machines"]
 
 
 @async_test

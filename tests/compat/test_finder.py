@@ -109,6 +109,15 @@ from app.coordination.event_emitters import emit_training_complete, emit_trainin
     assert result["emit_training_complete"] is not result["emit_training_completed"]
 
 
+def test_the_older_path_of_the_peer_client_warns_and_works() -> None:
+    """It names the newer path, and has the very same class."""
+    sys.modules.pop("app.coordination.cluster.p2p", None)
+    with pytest.warns(DeprecationWarning, match=r"cluster\.p2p is now app\.coordination\.p2p_backend"):
+        old = importlib.import_module("app.coordination.cluster.p2p")
+
+    assert old.P2PBackend is importlib.import_module("app.coordination.p2p_backend").P2PBackend
+
+
 def test_aliases_are_the_same_objects() -> None:
     """Two paths or names for one thing lead to one object."""
     router = importlib.import_module("app.coordination.event_router")

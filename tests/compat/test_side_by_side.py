@@ -257,5 +257,5 @@ async def _jobs(node: Node, states: tuple[str, ...]) -> Any:
 
 
 async def _beat(node: Node) -> None:
-    parts = ("roster", "record", "clock", "activity", "supervisor", "router")
+    parts = ("roster", "record", "clock", "activity", "supervisor", "router", "facts")
     await beat(**{part: getattr(node, part) for part in parts}, memory=_ClockWatch())

@@ -24,7 +24,9 @@ __all__ = ["home"]
 VARIANT = "hex8_2p"
 BUS = "[bus]\nredeliver_seconds = 0.1\nredelivery = { first_seconds = 0.1, seconds_max = 0.1, tries = 2 }\n"
 SETTINGS = QUICK.replace("slots = 1\n", "slots = 1\nmeasure_queues_seconds = 0.3\ndrain_patience = 0.001\n")
-SETTINGS = SETTINGS.replace("role_seconds = 1.2\n", "role_seconds = 1.2\nwatch_seconds = 0.2\n") + BUS
+SETTINGS = (
+    SETTINGS.replace("role_seconds = 1.2\n", "role_seconds = 1.2\nwatch_seconds = 0.2\ngrace_seconds = 1.0\n") + BUS
+)
 PLAYER = """
 import asyncio
 from random import Random

@@ -12,6 +12,7 @@ from compat import (
     causes_of_jobs,
     causes_of_nodes,
     causes_of_tasks,
+    causes_of_the_cluster,
     causes_of_the_loop,
 )
 from compat.scene import Cause
@@ -178,6 +179,9 @@ a_task_is_completed: TASK_COMPLETED
 a_task_fails: TASK_FAILED
 a_task_is_cancelled: TASK_CANCELLED
 a_task_is_orphaned: TASK_ORPHANED
+a_node_brings_what_it_played_alone: played QUEUED_EVENTS_SYNCED
+a_program_takes_the_training_lock: TASK_SPAWNED TRAINING_LOCK_ACQUIRED
+a_program_waits_for_the_training_lock_in_vain: LOCK_TIMEOUT TRAINING_LOCK_TIMEOUT
 """
 
 
@@ -186,6 +190,7 @@ def _causes() -> dict[str, Cause]:
     modules = (
         causes_of_the_loop,
         causes_of_jobs,
+        causes_of_the_cluster,
         causes_of_tasks,
         causes_of_nodes,
         causes_of_health,
@@ -237,6 +242,9 @@ a_first_step_is_taken: RECOVERY_COMPLETED
 a_step_helps: RECOVERY_INITIATED RECOVERY_FAILED
 a_task_is_completed: TASK_SPAWNED TASK_FAILED TASK_CANCELLED TASK_ORPHANED
 a_task_fails: TASK_COMPLETED
+a_batch_is_played: QUEUED_EVENTS_SYNCED
+a_program_takes_the_training_lock: LOCK_TIMEOUT TRAINING_LOCK_TIMEOUT
+a_program_waits_for_the_training_lock_in_vain: TRAINING_LOCK_ACQUIRED
 a_candidate_is_verified: MODEL_IMPORTED
 a_model_is_imported: PROMOTION_CANDIDATE
 a_late_training_ends: EVALUATION_RECOVERED

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import ringrift
+from contract.coordinator_rig import ADDRESS, DirectWire, opened
 from ringrift.blobs.folder import Folder
 from ringrift.client import Client
 from ringrift.cluster.roster import NODES, NodeRecord
@@ -21,25 +22,49 @@ from ringrift.kernel.errors import IdConflict, InputError, NoRoute, UnknownName,
 from ringrift.kernel.settings import Settings
 from ringrift.pipeline.line import LINES, Line
 from ringrift.pipeline.models import MODELS, Model, State
+from ringrift.remote_client import connect_url
 from ringrift.store.open import open_store
 from ringrift.store.ports import Tx
 from ringrift.sync import ledger
 from wait import wait_until
 
 SECONDS_MAX = 10.0
+QUICK_BUS = {"bus.redeliver_seconds": 0.05, "bus.poll_seconds": 0.05}
+Use = Callable[[Path, Callable[[Client], Awaitable[None]]], None]
 QUICK = Backoff(first_seconds=0.01, seconds_max=0.02, tries=5)
 JOB = Verify(variant="hex8_2p", model="ab" * 32)
 
 
-def use(home: Path, story: Callable[[Client], Awaitable[None]]) -> None:
+def use_home(home: Path, story: Callable[[Client], Awaitable[None]]) -> None:
     """Tell *story* with a client of the store in *home*."""
 
     async def tell() -> None:
-        settings = Settings.local(home).overlaid({"bus.redeliver_seconds": 0.05, "bus.poll_seconds": 0.05})
+        settings = Settings.local(home).overlaid(QUICK_BUS)
         async with asyncio.timeout(60.0), ringrift.connect(settings=settings, create=True) as client:
             await story(client)
 
     asyncio.run(tell())
+
+
+def use_url(home: Path, story: Callable[[Client], Awaitable[None]]) -> None:
+    """Tell *story* with a client of a coordinator whose store is in *home*."""
+
+    async def tell() -> None:
+        async with asyncio.timeout(60.0), opened(home) as coordinator:
+            program = home / "program"
+            await coordinator.program(program)
+            settings = Settings.local(program).overlaid(QUICK_BUS)
+            async with connect_url([ADDRESS], settings, wire=DirectWire(coordinator.gate)) as client:
+                await story(client)
+
+    asyncio.run(tell())
+
+
+@pytest.fixture(params=[use_home, use_url])
+def use(request: pytest.FixtureRequest) -> Use:
+    """Both ways to connect."""
+    way: Use = request.param
+    return way
 
 
 def look(home: Path, write: Callable[[Tx], Awaitable[None]]) -> None:
@@ -50,18 +75,6 @@ def look(home: Path, write: Callable[[Tx], Awaitable[None]]) -> None:
             await write(tx)
 
     asyncio.run(story())
-
-
-@pytest.mark.parametrize("url", ["http://coordinator:8770", "https://x", "ringrift://x/y"])
-def test_a_url_is_refused_with_what_to_do(url: str) -> None:
-    """Networks come with the cluster: the error is typed and says so."""
-
-    async def story() -> None:
-        async with ringrift.connect(url):
-            """Not reached."""
-
-    with pytest.raises(InputError, match="come with the cluster; name the home of a store on this machine"):
-        asyncio.run(story())
 
 
 def test_a_home_without_a_store_is_not_made_by_a_mistake(tmp_path: Path) -> None:
@@ -88,7 +101,7 @@ def test_the_settings_of_the_home_are_used(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere.db").exists()
 
 
-def test_a_published_event_is_durable_and_repeated_by_its_id(tmp_path: Path) -> None:
+def test_a_published_event_is_durable_and_repeated_by_its_id(tmp_path: Path, use: Use) -> None:
     """The same id and event is the first event; another event under it is refused."""
     envelopes = list[Envelope]()
 
@@ -107,7 +120,7 @@ def test_a_published_event_is_durable_and_repeated_by_its_id(tmp_path: Path) -> 
     look(tmp_path, check)
 
 
-def test_an_event_that_nobody_could_read_is_refused(tmp_path: Path) -> None:
+def test_an_event_that_nobody_could_read_is_refused(tmp_path: Path, use: Use) -> None:
     """One of no catalog, and one that only lives inside a node."""
 
     class Mine(Event, tag="lab.mine"):
@@ -122,7 +135,7 @@ def test_an_event_that_nobody_could_read_is_refused(tmp_path: Path) -> None:
     use(tmp_path, story)
 
 
-def test_a_subscription_begins_when_it_is_made(tmp_path: Path) -> None:
+def test_a_subscription_begins_when_it_is_made(tmp_path: Path, use: Use) -> None:
     """What is published before its first step is not missed; other events and earlier ones are not in it."""
 
     async def story(client: Client) -> None:
@@ -142,7 +155,7 @@ def test_a_subscription_begins_when_it_is_made(tmp_path: Path) -> None:
     use(tmp_path, story)
 
 
-def test_a_handler_goes_on_in_the_next_program_with_the_same_keys(tmp_path: Path) -> None:
+def test_a_handler_goes_on_in_the_next_program_with_the_same_keys(tmp_path: Path, use: Use) -> None:
     """A failed call is repeated with its key; what was published in between is handled; done is done."""
     calls = list[tuple[str, str]]()
 
@@ -171,7 +184,7 @@ def test_a_handler_goes_on_in_the_next_program_with_the_same_keys(tmp_path: Path
     assert [node for node, _ in calls].count("b") == 1
 
 
-def test_a_handler_never_takes_the_place_of_a_daemon(tmp_path: Path) -> None:
+def test_a_handler_never_takes_the_place_of_a_daemon(tmp_path: Path, use: Use) -> None:
     """A handler named after a daemon has a reader of its own: the daemon's position does not move."""
 
     async def seed(tx: Tx) -> None:
@@ -197,7 +210,7 @@ def test_a_handler_never_takes_the_place_of_a_daemon(tmp_path: Path) -> None:
     look(tmp_path, check)
 
 
-def test_a_client_is_no_node(tmp_path: Path) -> None:
+def test_a_client_is_no_node(tmp_path: Path, use: Use) -> None:
     """It takes no role, is in no roster, and leaves jobs that it asks for to nodes."""
 
     async def story(client: Client) -> None:
@@ -218,7 +231,7 @@ def test_a_client_is_no_node(tmp_path: Path) -> None:
     look(tmp_path, check)
 
 
-def test_jobs_are_listed_shown_waited_for_and_cancelled(tmp_path: Path) -> None:
+def test_jobs_are_listed_shown_waited_for_and_cancelled(tmp_path: Path, use: Use) -> None:
     """A cancelled job ends the wait for it; to cancel it again changes nothing."""
 
     async def story(client: Client) -> None:
@@ -268,4 +281,4 @@ def test_weights_of_a_champion_are_read_and_verified(tmp_path: Path) -> None:
             await client.models.weights("hex8_2p")
 
     look(tmp_path, seed)
-    use(tmp_path, story)
+    use_home(tmp_path, story)

@@ -34,7 +34,7 @@ VARIANT, BAD = "hex8_2p", "n3"
 MEMBERS = (Member(id="n1"), Member(id="n2", profile="selfplay"), Member(id=BAD, profile="selfplay"))
 SETTINGS = Settings().overlaid(
     {
-        "cluster": {"beat_seconds": 0.2, "elect_seconds": 0.1, "role_seconds": 1.0},
+        "cluster": {"beat_seconds": 0.2, "elect_seconds": 0.1, "role_seconds": 1.0, "grace_seconds": 0.0},
         "cluster.heal_seconds": 0.05,
         "cluster.heal_rest_seconds": 0.5,
         "cluster.heal_pause_seconds": 0.2,

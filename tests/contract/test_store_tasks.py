@@ -246,6 +246,7 @@ def test_the_queries_of_a_claim_read_only_their_indexes(engine: Engine) -> None:
     assert "COVERING INDEX jobs_ready (kind=? AND node=?)" in plan("ready_except", "play", None, 1, "[]", "[]", None)
     assert "INDEX job_counts_state (state=? AND kind=?)" in plan("job_counters", "claimed", "[]")
     assert "INDEX jobs_claimed" in plan("tasks_running", 1)
+    assert "INDEX jobs_claimed (holder=?)" in plan("jobs_held", "n", None, 1)
     assert "INDEX jobs_key (key=?)" in plan("tasks_with_keys", "[]")
     assert "INDEX jobs_tasks" in plan("tasks_newest", 1)
     assert "TEMP B-TREE" not in plan("ready_except", "play", None, 1, "[]", "[]", None)

@@ -2,18 +2,17 @@
 
 MODULES = """
     adaptive_resource_manager auto_scaler auto_sync_daemon bandwidth_manager cache_coordination_orchestrator
-    cluster.p2p cluster_data_sync cluster_status_monitor cluster_transport cluster_watchdog_daemon
-    curriculum_integration curriculum_weights data_cleanup_daemon data_consolidation_daemon
-    database_sync_manager disk_space_manager_daemon distributed_lock duration_scheduler ephemeral_data_guard
-    ephemeral_sync host_health_policy idle_resource_daemon job_scheduler load_forecaster
-    metrics_analysis_orchestrator multi_provider_orchestrator node_availability_cache node_policies
-    node_recovery_daemon optimization_coordinator orphan_detection_daemon p2p_auto_deployer p2p_backend
-    p2p_integration quality_monitor_daemon recovery_orchestrator resource_monitoring_coordinator
-    resource_optimizer resource_targets s3_backup_daemon selfplay_scheduler slurm_backend
-    stability_heuristic sync_bandwidth sync_base sync_bloom_filter sync_constants sync_coordinator sync_facade
-    sync_mutex sync_router sync_stall_handler training_activity_daemon training_freshness
-    transaction_isolation transfer_verification unified_idle_shutdown_daemon unified_resource_coordinator
-    utilization_optimizer work_queue app.distributed.p2p_sync app.distributed.unified_data_sync
+    cluster_data_sync cluster_transport cluster_watchdog_daemon curriculum_integration curriculum_weights
+    data_cleanup_daemon data_consolidation_daemon database_sync_manager disk_space_manager_daemon
+    duration_scheduler ephemeral_data_guard ephemeral_sync host_health_policy idle_resource_daemon job_scheduler
+    load_forecaster metrics_analysis_orchestrator multi_provider_orchestrator node_policies node_recovery_daemon
+    optimization_coordinator orphan_detection_daemon p2p_auto_deployer quality_monitor_daemon
+    recovery_orchestrator resource_monitoring_coordinator resource_optimizer resource_targets s3_backup_daemon
+    selfplay_scheduler slurm_backend stability_heuristic sync_bandwidth sync_base sync_bloom_filter
+    sync_constants sync_coordinator sync_facade sync_mutex sync_router sync_stall_handler
+    training_activity_daemon training_freshness transaction_isolation transfer_verification
+    unified_idle_shutdown_daemon unified_resource_coordinator utilization_optimizer app.distributed.p2p_sync
+    app.distributed.unified_data_sync
 """
 """Modules, those of ``app.coordination`` without it.  No name of theirs is served either."""
 

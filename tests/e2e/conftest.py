@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from e2e.processes import Home
+from e2e.ssh_server import ssh_server  # noqa: F401 - a fixture
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ OFF = "off by settings on node a: fill, import_models, rate ("
 def variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loops are off, and a variable is set that nothing reads yet."""
     monkeypatch.setenv("RINGRIFT_EXTRACTED_LOOPS", "false")
-    monkeypatch.setenv("RINGRIFT_SWIM_ENABLED", "true")
+    monkeypatch.setenv("RINGRIFT_RAFT_ENABLED", "true")
 
 
 @pytest.mark.usefixtures("variables")
@@ -30,7 +30,7 @@ def test_a_run_plays_and_rates_nothing_and_says_what_is_off(home: Home) -> None:
     output, _ = process.communicate(timeout=PATIENCE_SECONDS)
 
     assert all(OFF in text for text in texts), texts
-    assert "RINGRIFT_SWIM_ENABLED has no effect yet; it comes with: nodes over a network" in output
+    assert "RINGRIFT_RAFT_ENABLED has no effect yet; it comes with: a store on several machines" in output
     assert home.ask("SELECT count(*) FROM jobs WHERE kind IN ('play', 'rate')") == [(0,)]
     text = " ".join(daemons.split())
     assert all(pair in text for pair in ("fill resting", "rate resting", "rescue running", "pipeline running")), daemons
@@ -53,7 +53,7 @@ def test_with_the_variable_true_they_run(home: Home, monkeypatch: pytest.MonkeyP
 def test_the_launcher_does_not_start_them_either(home: Home) -> None:
     """It prints what is off, and the variable that has no effect yet, and runs the rest."""
     launched = start(home, "--all")
-    printed = until(launched, ["RINGRIFT_SWIM_ENABLED has no effect yet", "node a (full) runs", "off by settings:"])
+    printed = until(launched, ["RINGRIFT_RAFT_ENABLED has no effect yet", "node a (full) runs", "off by settings:"])
     launched.send_signal(signal.SIGTERM)
     launched.communicate(timeout=SECONDS_MAX)
 

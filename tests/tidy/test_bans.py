@@ -25,7 +25,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "datetime.datetime.utcnow": (),
     "datetime.datetime.today": (),
     "datetime.date.today": (),
-    "random.SystemRandom": (R + "cli/",),
+    "random.SystemRandom": (R + "cli/", R + "wire/keys.py"),
     "uuid": (),
     "secrets": (),
     "os.urandom": (),
@@ -39,6 +39,7 @@ UNSEEDED_HOMES = (R + "node.py", R + "cli/")
 BROAD_HOMES = (
     R + "kernel/foreign.py",
     R + "bus/delivery.py",
+    R + "coordinator/gate.py",
     R + "supervision/supervisor.py",
     R + "work/runner.py",
     R + "workers/main.py",
@@ -47,8 +48,10 @@ BROAD_HOMES = (
 WRITE_HOMES = (
     R + "blobs/folder.py",
     R + "work/launch/output.py",
+    R + "work/spool.py",
     R + "workload/scratch.py",
     R + "workload/executable.py",
+    R + "wire/keys.py",
     R + "cli/",
     R + "workers/",
 )

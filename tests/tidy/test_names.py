@@ -40,6 +40,7 @@ def _empty(name: str) -> str:
     name = name.removeprefix("test_").lstrip("_").replace("new_workload", "new-workload")  # the name of a command
     if name.startswith(EMPTY_START):
         return EMPTY_START
+    name = name.removeprefix("coordinator").lstrip("_")  # the role of a process; a thing that coordinates is still one
     return next((word for word in name.split("_") if {word, word.removesuffix("s")} & EMPTY_WORDS), "")
 
 

@@ -37,13 +37,13 @@ async def is_busy(view: Reads) -> bool:
 
 
 async def is_raised(view: Reads) -> bool:
-    """Return whether the loss of n3 is an open alert."""
-    return "node_lost:n3" in [alert.id for alert in await open_alerts(view)]
+    """Return whether the loss of n2 is an open alert."""
+    return "node_lost:n2" in [alert.id for alert in await open_alerts(view)]
 
 
 async def is_cleared(view: Reads) -> bool:
     """Return whether that alert is closed."""
-    return "node_lost:n3" in [alert.id for alert in await closed_alerts(view)]
+    return "node_lost:n2" in [alert.id for alert in await closed_alerts(view)]
 
 
 def test_a_cluster_reports_its_jobs_and_lost_nodes() -> None:
@@ -54,9 +54,9 @@ def test_a_cluster_reports_its_jobs_and_lost_nodes() -> None:
         try:
             await world.boot()
             await wait_until(world, is_busy, "working")
-            world.kill("n3")
+            world.kill("n2")
             await wait_until(world, is_raised, "missing a node")
-            world.start("n3")
+            world.start("n2")
             await wait_until(world, is_cleared, "having it back")
             names = [cluster.RoleTaken.name()]
             envelopes = await world.query(lambda view: view.read(0, 1000, names))

@@ -25,11 +25,20 @@ class Blobs(Protocol):
     def read(self, blob: str) -> AsyncIterator[bytes]:
         """The bytes of *blob* in chunks.  Raises NoRoute if it is not stored, Corrupt if its hash does not match."""
 
+    async def read_piece(self, blob: str, offset: int, size: int) -> tuple[bytes, int]:
+        """Up to *size* bytes of *blob* from *offset* on, and the size of the whole.  Raises NoRoute or Corrupt.
+
+        The hash is compared where it begins, at offset 0; whoever puts the pieces together compares it again.
+        """
+
     async def write(self, blob: str, chunks: AsyncIterator[bytes]) -> int:
         """Store *blob* and return its size.  Raises Corrupt and stores nothing if the hash does not match."""
 
     async def have(self, blobs: Collection[str]) -> frozenset[str]:
         """Those of *blobs* that are stored."""
+
+    async def renew(self, blobs: Collection[str]) -> frozenset[str]:
+        """Those of *blobs* that are stored whole; they count as stored now, so that none is deleted as an old one."""
 
     async def page(self, after: str, limit: int) -> Sequence[StoredBlob]:
         """Up to *limit* stored blobs whose names come after *after*, in the order of their names."""

@@ -14,6 +14,10 @@ class EnvelopeFactory:
     def __init__(self, node: str, clock: Clock, ids: Ids, recorder: Recorder | None = None) -> None:
         self.node, self._clock, self.ids, self._recorder = node, clock, ids, recorder
 
+    def for_node(self, node: str) -> "EnvelopeFactory":
+        """The same for *node*, for which this process acts."""
+        return EnvelopeFactory(node, self._clock, self.ids, self._recorder)
+
     def make(
         self,
         event: Event,

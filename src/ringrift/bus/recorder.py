@@ -88,15 +88,18 @@ class _Outbox:
 
 @asynccontextmanager
 async def open_recorder(
-    settings: TraceSettings, node: str, clock: Clock, ids: Ids, store: Store
+    settings: TraceSettings, node: str, clock: Clock, ids: Ids, store: Store | None
 ) -> AsyncIterator[Recorder]:
-    """Record the spans of *node*, and of the body.  Raises MissingExtra if the exporter is not installed."""
+    """Record the spans of *node*, and of the body.  Raises MissingExtra if the exporter is not installed.
+
+    Those of its events are recorded where the *store* is.
+    """
     sinks: list[Sink] = [_log] if settings.debug else []
     async with AsyncExitStack() as stack:
         if settings.endpoint:
             sinks.append((await stack.enter_async_context(_open_outbox(settings, node))).offer)
         recorder = Recorder(clock, ids.trace(), sinks)
-        if recorder.on:
+        if recorder.on and store is not None:
             await stack.enter_async_context(_record_events(recorder, node, store))
         stack.enter_context(recording(recorder))
         yield recorder

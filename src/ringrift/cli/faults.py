@@ -43,16 +43,18 @@ def node_faults(nodes: Sequence[NodeRecord], clock: Clock, beat_seconds: float, 
     """The faults of *nodes*, by their last heartbeats, their processes and their folders, and those of *daemons*."""
     faults = []
     for node in (node for node in nodes if not node.gone):
-        texts = [_beat_fault(node, clock, SILENT_BEATS * beat_seconds), *(_daemon_faults(node) if daemons else ())]
-        texts.append(ask_disk(partial(_folder_fault, node), node.address))
+        texts = _daemon_faults(node) if daemons else []
+        if node.has_files:  # otherwise neither its clock nor its process nor its disk is of this machine
+            texts = [_beat_fault(node, clock, SILENT_BEATS * beat_seconds), *texts]
+            texts.append(ask_disk(partial(_folder_fault, node), node.address))
         faults += [f"node {node.id}: {text}" for text in texts if text]
     return faults
 
 
 def is_running(node: NodeRecord, clock: Clock, beat_seconds: float) -> bool:
     """Whether *node* has sent a heartbeat lately, or is a process that is stopped or hangs: it has not ended."""
-    if node.gone:
-        return False
+    if node.gone or not node.has_files:
+        return not node.gone  # nothing of this machine tells about a worker of another one
     if node.pid:
         return processes.find(node.pid) is not None
     return 0 <= clock.tick() - node.beat / 1000 <= SILENT_BEATS * beat_seconds

@@ -19,6 +19,7 @@ from ringrift.kernel.errors import SettingsError, printable
 from ringrift.kernel.settings import SweepSettings
 from ringrift.kernel.value import Value
 from ringrift.node import Node
+from ringrift.worker import Worker
 
 _TEXT_CHARACTERS_MAX = 2000
 _EVENTS = (  # about jobs, and decisions
@@ -89,10 +90,11 @@ def start_logs(home: str, limits: SweepSettings, *, debug: bool, trace: bool = F
 # -- one line for each job and each decision ---------------------------------------------------------------------------
 
 
-def log_events(nodes: Sequence[Node]) -> None:
+def log_events(nodes: Sequence[Node | Worker]) -> None:
     """From now on log a line when a job of *nodes* starts and ends, and for each decision that one of them takes."""
     for member in nodes:
-        member.router.subscribe(_EVENTS, partial(_log_event, member.node_id), name="log")
+        own = [event for event in _EVENTS if event.SCOPE == "memory"] if isinstance(member, Worker) else _EVENTS
+        member.router.subscribe(own, partial(_log_event, member.node_id), name="log")
 
 
 async def _log_event(own: str, event: Event | Unknown, envelope: Envelope) -> None:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ringrift import __version__
-from ringrift.kernel.errors import InputError, RingriftError, SettingsError, UnknownName, require_utf8
+from ringrift.kernel.errors import InputError, RingriftError, SettingsError, UnknownName
 from ringrift.kernel.exit_codes import ExitCode
+from ringrift.kernel.ids import require_utf8
 
 if TYPE_CHECKING:
     from ringrift.cli.command import Command
@@ -26,7 +27,7 @@ _WRONG_INPUT = (InputError, UnknownName, SettingsError)
 _BAD_PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _DESCRIPTION = """One loop that makes game-playing networks stronger: self-play, training, evaluation, promotion.
 Start it with "ringrift run"; look at it with "ringrift status" and "ringrift why VARIANT"."""
-_SLOW = ("run", "node")  # commands whose start takes long enough to wonder
+_SLOW = ("run", "node", "coordinator", "join", "up")  # commands whose start takes long enough to wonder
 _MODULES = sorted(Path(__file__).with_name("commands").glob("[!_]*.py"))
 _COMMANDS = {file.stem.replace("_", "-"): file.read_text("utf-8").partition("\n")[0].strip('"') for file in _MODULES}
 

@@ -333,7 +333,8 @@ def _draw_plan(
     for variant, plan in plans.items():
         name, policy = plan.workload, own.get(plan.workload, own[main]).settings.policy
         job_params = {**measured.get(name, {}), **params.get(name, {})}
-        lines[variant] = _line_settings(plan, policy, job_params, previous.settings.get(variant))
+        line = _line_settings(plan, policy, job_params, previous.settings.get(variant))
+        lines[variant] = changed(line, requires=own.get(name, own[main]).settings.work.requires)
         if plan.spec is not None:
             specs[variant], baselines[variant] = plan.spec, plan.proof_baselines(variant, presets[name])
     begun = {line.variant for line in previous.lines}

@@ -18,7 +18,7 @@ from ringrift.pipeline.absence import CHAMPION_GATE
 from ringrift.pipeline.challenge import open_tests, outcome
 from ringrift.pipeline.line import Line, Stage
 from ringrift.store.ports import JobRow
-from ringrift.work.claims import slot_rule, workload_rule
+from ringrift.work.claims import slot_rule, unfit_rule, workload_rule
 from ringrift.work.limits import KINDS
 from ringrift.work.run_states import BY_RUN, RunStates
 
@@ -140,11 +140,18 @@ def _brake(facts: Situation) -> _Cause:
     return (f"waits: {brake_reason(state)}", state.since, remedy(state.scope)) if state else None
 
 
+def _takers(facts: Situation) -> dict[str, Verdict | None]:
+    """The nodes that run and take jobs of the kind that the line waits for: by id why one cannot do them, if so."""
+    refusals = [verdict for verdict in facts.verdicts if verdict.gate == f"{CLAIM_PREFIX}{facts.kind}"]
+    takers = [node.id for node in facts.nodes if facts.kind in KINDS.get(node.profile, ())]
+    return {id: next((row for row in refusals if row.rule.startswith(unfit_rule(id))), None) for id in takers}
+
+
 def _no_workload(facts: Situation) -> _Cause:
-    """A node says that it cannot run the workload of the line, and no other runs a job of it."""
+    """A node says that it cannot run the workload of the line, and no other can run a job of it."""
     rule = workload_rule(facts.line.workload) if facts.line else "\0"
     refusals = [verdict for verdict in facts.verdicts if rule in verdict.rule and not verdict.allowed]
-    if not refusals or any(job.holder for job in facts.awaited):
+    if not refusals or not all(_takers(facts).values()) or any(job.holder for job in facts.awaited):
         return None
     first = min(refusals, key=lambda verdict: verdict.since)
     return f"waits: {first.rule}", first.since, "ringrift doctor"
@@ -169,6 +176,17 @@ def _no_node(facts: Situation) -> _Cause:
     deed = _DEEDS.get(facts.kind, f"do {facts.kind} jobs of")
     text = f"waits: no node that can {deed} {facts.variant} is running"
     return f"{text}; running: {others}" if others else text, None, "ringrift run"
+
+
+def _no_fit(facts: Situation) -> _Cause:
+    """No node that runs has what the jobs need that the line waits for, or is allowed to do them."""
+    takers = _takers(facts)
+    refusals = [verdict for verdict in takers.values() if verdict is not None]
+    if not facts.awaited or not refusals or len(refusals) < len(takers) or any(job.holder for job in facts.awaited):
+        return None
+    first = min(refusals, key=lambda verdict: verdict.since)
+    more = f"; nor can {len(refusals) - 1} more" if refusals[1:] else ""
+    return f"waits: {first.rule}{more}", first.since, "ringrift nodes list"
 
 
 def _failing(facts: Situation) -> _Cause:
@@ -233,7 +251,7 @@ def _stage(facts: Situation) -> _Cause:
 
 _CAUSES: Sequence[Callable[[Situation], _Cause]] = (
     *(_fault, _no_line, _rests, _no_coordinator, _brake, _no_workload, _no_champion, _on_request, _no_node),
-    *(_failing, _refused, _not_filled, _test, _working, _stage),
+    *(_no_fit, _failing, _refused, _not_filled, _test, _working, _stage),
 )
 """Every cause in the order of precedence; programs know it by the name of its function."""
 _WIDER = (_fault, _no_coordinator, _brake, _no_workload, _failing)  # their times are not those of a stage

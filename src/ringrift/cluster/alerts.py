@@ -6,7 +6,20 @@ A subject is a path: ``n1/fill`` lies below ``n1``.  Closing a subject closes ev
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ringrift.events import alert, daemon, data, delivery, evaluation, health, model, node, pipeline, reader, work
+from ringrift.events import (
+    alert,
+    daemon,
+    data,
+    delivery,
+    evaluation,
+    health,
+    model,
+    node,
+    pipeline,
+    reader,
+    training,
+    work,
+)
 from ringrift.events.base import Event
 from ringrift.kernel.errors import printable
 from ringrift.kernel.value import Value, changed
@@ -102,10 +115,18 @@ _RULES: dict[type[Event], Callable[[Any], _Changes]] = {
     daemon.Cleared: lambda e: _close(f"{e.node}/{e.daemon}", "daemon"),
     node.Quarantined: lambda e: _open("quarantine", e.node, "severe", e.reason),
     node.Released: lambda e: _close(e.node, "quarantine"),
-    node.Lost: lambda e: _open("node_lost", e.node, "warning", f"no heartbeat for {e.seconds:g} s"),
+    node.Lost: lambda e: (
+        () if e.ephemeral else _open("node_lost", e.node, "warning", f"no heartbeat for {e.seconds:g} s")
+    ),
     node.Recovered: lambda e: _close(e.node, "node_lost"),
     node.Left: lambda e: (*_close(e.node, "node_lost", "health"), *_close(f"node:{e.node}", "breaker")),
     node.Joined: lambda e: _close(e.node, "node_lost", "health", "daemon"),  # a new process without failures
+    node.KeyShared: lambda e: _open("key_shared", e.node, "severe", f"two processes use one key: {e.processes}"),
+    node.KeyChanged: lambda e: _close(e.node, "key_shared"),
+    training.LockTimedOut: lambda e: _open(
+        "training_lock", e.variant, "minor", f"not free within {e.seconds:g} s: {e.reason or e.owner or 'held'}"
+    ),
+    training.Locked: lambda e: _close(e.variant, "training_lock"),
     health.Changed: _health,
     health.BreakerChanged: _breaker,
     health.RecoveryStarted: lambda e: (

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ringrift.cluster.activity import Activity
 from ringrift.cluster.alerts import Alert
-from ringrift.cluster.roster import NodeRecord, Roster
+from ringrift.cluster.roster import NodeRecord, NodeState, Roster
 from ringrift.kernel.health import Health, Status
 from ringrift.kernel.value import Value, changed
 
@@ -36,8 +36,9 @@ class ClusterHealth:
 
     async def survey(self, own: Mapping[str, Activity] | None = None) -> SurveyedNodes:
         """Look once.  *own* are nodes of this process, which need no heartbeat to be seen, with what they do now."""
-        nodes, late = await self._roster.survey()
-        silent = frozenset(late) - set(own or ())
+        nodes = await self._roster.all_nodes()
+        states = self._roster.judge(nodes)
+        silent = frozenset(id for id, state in states.items() if state is NodeState.LOST) - set(own or ())
         nodes = [changed(node, activity=own[node.id]) if own and node.id in own else node for node in nodes]
         present = [node for node in nodes if not node.gone]
         for node in present:

@@ -1,12 +1,32 @@
 """Leadership: which roles this node holds and stands for."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ringrift.bus.envelopes import EnvelopeFactory
+from ringrift.cluster.served import SERVED
 from ringrift.events.cluster import RoleTaken
 from ringrift.kernel.clock import Clock
-from ringrift.store.ports import RoleRow, Store, Tx
-from ringrift.store.roles import RoleLeases
+from ringrift.kernel.value import Value
+from ringrift.store.ports import Reads, RoleRow, Store, Tx
+from ringrift.store.roles import ROLE_PREFIX, RoleLeases
+
+
+class Leader(Value):
+    """The node that leads, empty if none does, and its addresses."""
+
+    node: str = ""
+    addresses: tuple[str, ...] = ()
+
+
+async def find_leader(view: Reads) -> Leader:
+    """The node that holds the roles of nodes, most of them if they are spread, and where it serves."""
+    holders = Counter(row.holder for row in await view.roles() if row.holder and not row.role.startswith(ROLE_PREFIX))
+    if not holders:
+        return Leader()
+    node = max(sorted(holders), key=holders.__getitem__)
+    address = await SERVED.get(view, node)
+    return Leader(node=node, addresses=(address,) if address else ())
 
 
 def _available_roles(

@@ -2,18 +2,18 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ringrift.cluster.roster import SILENT_BEATS, NodeRecord
+from ringrift.cluster.roster import NodeBeat, NodeState
 from ringrift.events import node, reader
 from ringrift.kernel.settings import BusSettings
 from ringrift.kernel.stall_detector import Observation
 from ringrift.kernel.value import Value
-from ringrift.store.ports import ReaderRow
+from ringrift.store.ports import ReaderRow, Reads
 from ringrift.store.records import Records
 
 LOST_NODES = Records("lost_node", int)  # by node: the beat at which it fell silent
 SUSPECTS = Records("suspect_node", int)  # by node: the last beat before those that it missed
+STARTING = Records("starting_node", int)  # by node: the last beat before it or its watcher was started
 _STALLS_MAX = 100_000  # stalls of a reader at one position that are counted
-_SUSPECT_BEATS = 2  # heartbeats that a node misses before it is suspected; it is lost after more
 
 
 class _Stall(Value):
@@ -27,10 +27,11 @@ STALLS = Records("reader_stall", _Stall)  # by reader
 
 
 def node_changes(
-    nodes: Sequence[NodeRecord], silent: Collection[str], lost: Mapping[str, int], seconds: float
+    nodes: Sequence[NodeBeat], silent: Mapping[str, float], lost: Mapping[str, int]
 ) -> tuple[list[node.Lost | node.Recovered], dict[str, int]]:
     """What happened since *lost* was stored, and who is lost now: a loss or return is published once, over restarts.
 
+    *silent*: for how many seconds at least those sent no heartbeat that are lost by what this observer has seen.
     An observer that has just started counts every node as present, so only a beat that has moved is a return.
     """
     events: list[node.Lost | node.Recovered] = []
@@ -44,24 +45,27 @@ def node_changes(
         elif beat is not None:
             still_lost[record.id] = beat
         elif record.id in silent:
-            events.append(node.Lost(node=record.id, seconds=seconds))
+            events.append(node.Lost(node=record.id, seconds=silent[record.id], ephemeral=record.ephemeral))
             still_lost[record.id] = record.beat
     return events, still_lost
 
 
-def suspect_observations(nodes: Sequence[NodeRecord], seconds: float) -> list[Observation]:
-    """The nodes that should send heartbeats, for a detector to see which miss some; *seconds* is when one is lost."""
-    limit = seconds * _SUSPECT_BEATS / SILENT_BEATS
-    return [Observation(name=f"node {n.id}", counter=n.beat, seconds=limit) for n in nodes if not n.gone]
-
-
 def suspected_nodes(
-    observations: Sequence[Observation], suspects: Mapping[str, int], lost: Collection[str]
+    nodes: Sequence[NodeBeat], states: Mapping[str, NodeState], suspects: Mapping[str, int], seconds: float
 ) -> list[node.Suspected]:
-    """The nodes of *observations* that fell silent since *suspects* was stored and are not lost yet."""
-    named = {observation.name.removeprefix("node "): observation for observation in observations}
-    new = {id: row for id, row in named.items() if id not in lost and suspects.get(id) != row.counter}
-    return [node.Suspected(node=id, seconds=row.seconds) for id, row in new.items()]
+    """The *nodes* that have become suspects since *suspects* was stored, by the beats that they fell silent after."""
+    fresh = [row for row in nodes if states[row.id] is NodeState.SUSPECT and suspects.get(row.id) != row.beat]
+    return [node.Suspected(node=row.id, seconds=seconds) for row in fresh]
+
+
+async def stored_states(view: Reads, nodes: Sequence[NodeBeat]) -> dict[str, NodeState]:
+    """The states of *nodes* as the watcher last judged them, for those that do not watch themselves."""
+    opinions = {NodeState.STARTING: STARTING, NodeState.SUSPECT: SUSPECTS, NodeState.LOST: LOST_NODES}
+    states = {row.id: NodeState.LEFT if row.gone else NodeState.ALIVE for row in nodes}
+    for state, records in opinions.items():
+        beats = await records.scan(view)
+        states |= {row.id: state for row in nodes if not row.gone and beats.get(row.id) == row.beat}
+    return states
 
 
 def reader_observations(

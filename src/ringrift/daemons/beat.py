@@ -1,10 +1,13 @@
 """Writes the heartbeat of this node with its activity, and publishes when its health changes."""
 
+from typing import Any
+
 import msgspec
 
 from ringrift.bus.router import Router
 from ringrift.cluster.activity import ActivityTracker, health_change
 from ringrift.cluster.daemon_summary import summarize
+from ringrift.cluster.facts import FactsMeter
 from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.events.alert import Cleared, Raised
 from ringrift.kernel.clock import Clock
@@ -38,12 +41,13 @@ class _ClockWatch:
 
 async def beat(
     *, roster: Roster, record: NodeRecord, clock: Clock, activity: ActivityTracker, supervisor: Supervisor,
-    router: Router, memory: _ClockWatch,
+    router: Router, facts: FactsMeter, memory: _ClockWatch,
 ) -> None:  # fmt: skip
     """One beat: any number will do, as long as it differs from the last."""
     number, health = int(clock.tick() * 1000), supervisor.health()
     report = activity.snapshot(summarize(supervisor.statuses(), health))
-    await roster.put(msgspec.structs.replace(record, beat=number, wall=clock.now() - clock.tick(), activity=report))
+    news = {"beat": number, "wall": clock.now() - clock.tick(), "activity": report, "facts": facts.facts}
+    await roster.put(msgspec.structs.replace(record, **news))
     if (alert := memory.look(record.id, clock)) is not None:
         await router.publish(alert, source="beat")
     changed = health_change(record.id, activity.status, health)
@@ -52,4 +56,6 @@ async def beat(
         activity.status = Status[changed.status.upper()]
 
 
-SPEC = Daemon(name="beat", run=beat, every="cluster.beat_seconds", category="core", critical=True, memory=_ClockWatch)
+# The first heartbeat says what the node has, and jobs are claimed behind it.
+_KIND: dict[str, Any] = {"category": "core", "critical": True, "store": False, "after": ("measure_facts",)}
+SPEC = Daemon(name="beat", run=beat, every="cluster.beat_seconds", memory=_ClockWatch, **_KIND)

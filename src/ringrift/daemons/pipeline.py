@@ -38,7 +38,8 @@ async def pipeline(
 ) -> None:
     """Decide about the line that *event* belongs to, or all.  Events of a line that was never opened change nothing."""
     if isinstance(event, Opened) and await LINE_SETTINGS.get(tx, event.variant) is None:
-        row = LineSettings(workload=event.workload, params=dict(work_settings.params), policy=policy)
+        requires = work_settings.requires
+        row = LineSettings(workload=event.workload, params=dict(work_settings.params), requires=requires, policy=policy)
         await LINE_SETTINGS.put_at(tx, {event.variant: row})
     scores: list[BlockScore] = []
     if isinstance(event, evaluation.BlocksPlayed):

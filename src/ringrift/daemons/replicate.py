@@ -33,7 +33,7 @@ async def replicate(
         pending = [batch.blob for line in lines for batch in line.pending]
         holders = {blob: await ledger.holders(view, blob) for blob in dict.fromkeys([*needed, *pending])}
         gates = await VERDICTS.get_many(view, [f"{line.variant}:{absence.CHAMPION_GATE}" for line in lines])
-    present = {node.id for node in await roster.present()}
+    present = {node.id for node in await roster.present() if node.has_files}
     away = await transfer.find_away(present.union(*holders.values()))
     present -= away
     # A disk that was given up may be back.

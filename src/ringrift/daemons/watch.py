@@ -1,23 +1,26 @@
 """Watches lines that take too long, nodes that fall silent and readers that stand still, and reports each once."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
+from typing import TypeVar
 
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cluster import liveness
 from ringrift.cluster.leadership import Roles
-from ringrift.cluster.liveness import LOST_NODES, STALLS, SUSPECTS
-from ringrift.cluster.roster import Roster
+from ringrift.cluster.liveness import LOST_NODES, STALLS, STARTING, SUSPECTS
+from ringrift.cluster.roster import NodeState, Roster
 from ringrift.events.base import Event
-from ringrift.events.node import Suspected
 from ringrift.events.pipeline import Overdue
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.settings import BusSettings, Policy
-from ringrift.kernel.stall_detector import Observation, StallDetector
+from ringrift.kernel.stall_detector import StallDetector
 from ringrift.pipeline.line import LINES, STAYS, overdue, stay
 from ringrift.pipeline.line_settings import policy_of
 from ringrift.store.ports import Store, Tx
+from ringrift.store.records import Records
 from ringrift.supervision.spec import Daemon
 from ringrift.work.run_states import CLUSTER, load_run_states
+
+T = TypeVar("T")
 
 
 async def watch(
@@ -26,23 +29,26 @@ async def watch(
 ) -> None:  # fmt: skip
     """Look once.  What was reported is stored with it, so that another watcher does not report it again."""
     now, tick = clock.now(), clock.tick()
-    nodes, silent = await roster.survey()
+    nodes = await roster.all_beats()
     async with store.read() as view:
         rows, stalls = await view.readers(), await STALLS.scan(view)
-    beats = liveness.suspect_observations(nodes, roster.silent_seconds_max)
-    stalled = memory.stalled([*liveness.reader_observations(rows, stalls, bus_settings), *beats], tick)
-    lapsed, counts = liveness.count_stalls(rows, stalls, [reader.name for reader in stalled], bus_settings)
+    states = roster.judge(nodes)
+    silent = {id: roster.lost_seconds(id) for id, state in states.items() if state is NodeState.LOST}
+    stalled = [row.name for row in memory.stalled(liveness.reader_observations(rows, stalls, bus_settings), tick)]
+    lapsed, counts = liveness.count_stalls(rows, stalls, stalled, bus_settings)
     async with store.begin() as tx:
         await roles.check("watch", tx)
         lost = await LOST_NODES.scan(tx)
-        changes, still_lost = liveness.node_changes(nodes, silent, lost, roster.silent_seconds_max)
-        if still_lost != lost:
-            await LOST_NODES.delete(tx, [id for id in lost if id not in still_lost])
-            await LOST_NODES.put_at(tx, still_lost)
-        suspected = await _suspect(tx, [beat for beat in stalled if beat in beats], {*still_lost, *lost})
-        if counts != stalls:
-            await STALLS.delete(tx, [name for name in stalls if name not in counts])
-            await STALLS.put_at(tx, counts)
+        changes, still_lost = liveness.node_changes(nodes, silent, lost)
+        await _replace(tx, LOST_NODES, lost, still_lost)
+        suspects = await SUSPECTS.scan(tx)
+        suspected = liveness.suspected_nodes(nodes, states, {**suspects, **lost}, roster.suspect_seconds)
+        beats = {node.id: node.beat for node in nodes if states[node.id] is NodeState.SUSPECT}
+        await _replace(tx, SUSPECTS, suspects, beats)
+        beats = {node.id: node.beat for node in nodes if states[node.id] is NodeState.STARTING}
+        starting = {id: beat for id, beat in beats.items() if id not in still_lost}
+        await _replace(tx, STARTING, await STARTING.scan(tx), starting)
+        await _replace(tx, STALLS, stalls, counts)
         positions = await tx.positions()
         lapsed = [event for event in lapsed if positions.get(event.reader) == event.position]
         if lapsed:
@@ -51,12 +57,11 @@ async def watch(
         await tx.append([envelopes.make(event, source="watch") for event in events])
 
 
-async def _suspect(tx: Tx, silent: list[Observation], lost: Collection[str]) -> list[Suspected]:
-    """The nodes of *silent* that were not suspected at this beat before; one that is lost is no suspect any more."""
-    events = liveness.suspected_nodes(silent, await SUSPECTS.scan(tx), lost)
-    beats = {beat.name.removeprefix("node "): beat.counter for beat in silent}
-    await SUSPECTS.put_at(tx, {event.node: beats[event.node] for event in events})
-    return events
+async def _replace(tx: Tx, records: Records[T], before: Mapping[str, T], after: Mapping[str, T]) -> None:
+    """Store *after* in the place of *before*; nothing is written where both are equal."""
+    if after != before:
+        await records.delete(tx, [id for id in before if id not in after])
+        await records.put_at(tx, after)
 
 
 async def _overdue(tx: Tx, now: float, policy: Policy) -> list[Overdue]:

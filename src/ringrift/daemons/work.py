@@ -13,5 +13,5 @@ async def work(*, runner: Runner, alive: Callable[[], None]) -> None:
 
 
 # Stopping takes as long as the grace period of the jobs, and a little longer to give the rest back.
-_LIMITS: dict[str, Any] = {"seconds_max": 1800, "stop_seconds_max": "work.grace_seconds"}
+_LIMITS: dict[str, Any] = {"store": False, "seconds_max": 1800, "stop_seconds_max": "work.grace_seconds"}
 SPEC = Daemon(name="work", run=work, serve=True, after=("beat", "pipeline"), category="core", critical=True, **_LIMITS)

@@ -31,12 +31,28 @@ class Lost(Event, tag="node.lost"):
 
     node: str
     seconds: float
+    ephemeral: bool = False  #: Whether it is a rented machine, which is not expected back.
 
 
 class Recovered(Event, tag="node.recovered"):
     """A lost node sends heartbeats again."""
 
     node: str
+
+
+class KeyChanged(Event, tag="node.key_changed"):
+    """The key of a node or a program was *added*, *rotated* or *revoked*."""
+
+    node: str
+    change: str
+    by: str = ""  #: The operator or token, or the node itself.
+
+
+class KeyShared(Event, tag="node.key_shared"):
+    """Two processes use the key of one node: it gets no work until the key is replaced."""
+
+    node: str
+    processes: str
 
 
 class CanaryPlayed(LineEvent, tag="node.canary_played", evidence=True, keep="detail"):

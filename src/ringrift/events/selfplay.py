@@ -11,3 +11,4 @@ class BatchFinished(LineEvent, tag="selfplay.batch_finished", evidence=True):
     node: str
     model: str
     ephemeral: bool = False
+    island: bool = False  #: Whether it was played without a lease, by a node that was cut off, and came in later.

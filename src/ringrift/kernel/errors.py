@@ -2,10 +2,11 @@
 
 RingriftError
 ├── StoreError        Unreachable · Busy · Overdue · Overtaken · Damaged · SchemaTooNew · SchemaTooOld ·
-│                     UnsafeFilesystem
+│                     UnsafeFilesystem · CopiedStore
 ├── LeaseLost         work, leadership and locks alike
 ├── NotLeader
 ├── TransferError     Corrupt · NoRoute · NodeAway · NoRoom
+├── WireError         Forbidden · KeyRefused · WireTooOld · InsecureBind
 ├── DeliveryError     TimedOut
 ├── SupervisionError  Unbound · GaveUp
 ├── WorkError         JobFailed · ChildDied
@@ -19,7 +20,7 @@ RingriftError
 └── SettingsError
 
 A leaf is named after the fact and carries it in fields: code reads fields, people read the text, which says what
-happened, why, and what to do.  Only branches end in ``Error``.
+happened, why, and what to do.  Only branches end in ``Error``.  Those of the wire are in :mod:`.wire_errors`.
 Two signals that a reaction may raise on purpose stand beside the tree: ``Retry`` and ``Discard``.
 """
 
@@ -99,6 +100,15 @@ class UnsafeFilesystem(StoreError):
     def __init__(self, path: str, kind: str) -> None:
         self.path, self.kind = path, kind
         super().__init__(f"{path} lies on {kind}: keep the store on a local disk (set RINGRIFT_HOME)")
+
+
+class CopiedStore(StoreError):
+    """The store is a copy of one that had a coordinator elsewhere, which may still be running."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        remedy = "use the first one, or, if it is gone for good, adopt this one:  ringrift coordinator --adopt"
+        super().__init__(f"{path} is a copy of the store of another coordinator, which may still run: {remedy}")
 
 
 class LeaseLost(RingriftError):
@@ -369,14 +379,6 @@ def require_name(kind: str, name: str, names: Collection[str]) -> None:
     """Raise UnknownName unless *name* is one of *names*."""
     if name not in names:
         raise UnknownName(kind, name, names)
-
-
-def require_utf8(key: str, value: str) -> None:
-    """Raise SettingsError naming *key* if *value* came from bytes that are no UTF-8."""
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise SettingsError(key, value, "its bytes are not UTF-8") from error
 
 
 class Retry(Exception):

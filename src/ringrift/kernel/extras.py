@@ -5,7 +5,8 @@ from types import ModuleType
 
 from ringrift.kernel.errors import MissingExtra
 
-EXTRAS = {"train": ("numpy", "torch", "numba", "safetensors"), "otel": ("opentelemetry.sdk",)}
+EXTRAS = {"train": ("numpy", "torch", "numba", "safetensors"), "otel": ("opentelemetry.sdk",), "redis": ("redis",)}
+EXTRAS["cluster"] = ("httptools", "cryptography", "yaml")
 
 
 def require_module(module: str, extra: str) -> ModuleType:

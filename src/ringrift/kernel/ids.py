@@ -5,7 +5,7 @@ import re
 from random import Random
 
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import InvalidId
+from ringrift.kernel.errors import InvalidId, SettingsError
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32: no I, L, O, U to misread
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -19,6 +19,9 @@ def _base32(number: int, width: int) -> str:
 
 _PAIRS = [_base32(number, 2) for number in range(1024)]
 _COUNT_MASK = (1 << 30) - 1
+
+
+ID_CHARACTERS = 24  #: Of every id that is made.
 
 
 class Ids:
@@ -75,3 +78,11 @@ def seed_of(*parts: object) -> int:
     """A 63-bit seed that is the same for the same *parts* on every machine and Python."""
     text = "\x1f".join(str(part) for part in parts)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def require_utf8(key: str, value: str, *, text: str | None = None) -> None:
+    """Raise SettingsError naming *key* if *value*, which is shown as *text*, came from bytes that are no UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise SettingsError(key, value if text is None else text, "its bytes are not UTF-8") from None

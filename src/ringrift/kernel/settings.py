@@ -18,6 +18,8 @@ from ringrift.kernel.value import Value
 LEAD_MAX = 9  #: Less than the distance between the priorities of two stages of a line.
 ALWAYS_ENABLED = "rescue"  #: The daemon that expires leases.
 PROFILES = ("coordinator", "training_node", "ephemeral", "selfplay", "minimal", "full")
+REQUIRED_GB = ("memory_gb", "gpu_memory_gb", "disk_gb")  #: What a job may ask for as an amount.
+Requirement = Mapping[str, str | float]  #: What jobs of a kind ask for: a device, amounts, and labels by other names.
 
 
 class NodeSettings(Branch):
@@ -27,6 +29,9 @@ class NodeSettings(Branch):
     profile: str = "full"
     ephemeral: bool = False
     disabled_daemons: tuple[str, ...] = ()
+    coordinators: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
+    island: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -38,6 +43,9 @@ class NodeSettings(Branch):
         if ALWAYS_ENABLED in self.disabled_daemons:
             reason = f"{ALWAYS_ENABLED} must run: without it, jobs of dead nodes are never taken over"
             raise SettingsError("node.disabled_daemons", self.disabled_daemons, reason)
+        for address in self.coordinators:
+            if not address.startswith(("http://", "https://")):
+                raise SettingsError("node.coordinators", address, "must begin with http:// or https://")
 
 
 class StoreSettings(Branch):
@@ -80,13 +88,18 @@ class BusSettings(Branch):
 
 
 class ClusterSettings(Branch):
-    """Heartbeats, elections and the watch over nodes, lines and readers."""
+    """Heartbeats, elections and the watch over nodes, lines and readers; what a worker may store."""
 
     branch = "cluster"
+    grace_seconds: Annotated[float, Range(0, 86_400)] = 120.0
+    swim: bool = False
+    spool_bytes_max: Annotated[int, Range(1024, 1e15)] = 4 * 1024**3
+    cache_bytes_max: Annotated[int, Range(1024, 1e15)] = 16 * 1024**3
     beat_seconds: Annotated[float, Range(0.05, 600)] = 5.0
     elect_seconds: Annotated[float, Range(0.05, 200)] = 3.0
     role_seconds: Annotated[float, Range(0.15, 600)] = 15.0
     watch_seconds: Annotated[float, Range(0.05, 3600)] = 5.0
+    locks: str = "store"
     heal: str = "act"
     heal_seconds: Annotated[float, Range(0.05, 3600)] = 10.0
     heal_rest_seconds: Annotated[float, Range(0.05, 86_400)] = 300.0
@@ -96,8 +109,28 @@ class ClusterSettings(Branch):
         super().__post_init__()
         if self.heal not in ("act", "advise", "off"):
             raise SettingsError("cluster.heal", self.heal, "must be act, advise or off")
+        if self.locks not in ("store", "file") and not self.locks.startswith(("redis://", "rediss://", "unix://")):
+            limit = 'must be "store", "file" or the URL of a Redis, such as redis://host:6379/0'
+            raise SettingsError("cluster.locks", self.locks, limit)
         # A holder relies on its role for two thirds of this time, so it must renew well within that.
         require_range("cluster.role_seconds", self.role_seconds, 3 * self.elect_seconds, 600)
+
+
+class WireSettings(Branch):
+    """The one port over which workers and programs of other machines reach a coordinator, and its limits."""
+
+    branch = "wire"
+    serve: bool = False
+    bind: str = "127.0.0.1"
+    port: Annotated[int, Range(0, 65_535)] = 8770
+    cert: str = ""
+    key: str = ""
+    ca: str = ""
+    names: tuple[str, ...] = ()
+    insecure: bool = False
+    connections_max: Annotated[int, Range(1, 1_000_000)] = 10_000
+    header_seconds_max: Annotated[float, Range(0.1, 600)] = 10.0
+    waiting_max: Annotated[int, Range(1, 1_000_000)] = 4096
 
 
 class BreakerSettings(Branch):
@@ -134,9 +167,17 @@ class WorkSettings(Branch):
     workload: str = "fake"
     params: dict[str, str | int | float | bool] = {}
     executables: dict[str, list[str]] = {}
+    requires: dict[str, dict[str, str | float]] = {}
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for kind, required in self.requires.items():
+            for name, value in required.items():
+                key = f"work.requires.{kind}.{name}"
+                if name in REQUIRED_GB and not (isinstance(value, int | float) and 0 <= value < 1e6):
+                    raise SettingsError(key, value, "must be a number of gigabytes")
+                if name not in REQUIRED_GB and not (isinstance(value, str) and value):
+                    raise SettingsError(key, value, "must be text")
         for name, value in self.params.items():
             if isinstance(value, int | float) and not -(2**63) <= value < 2**63:  # no store could hold it; also NaN
                 raise SettingsError(f"work.params.{name}", value, "must be a finite number of at most 63 bits")
@@ -306,6 +347,7 @@ class Settings(Value, forbid_unknown_fields=True):
     blobs: BlobSettings = BlobSettings()
     bus: BusSettings = BusSettings()
     cluster: ClusterSettings = ClusterSettings()
+    wire: WireSettings = WireSettings()
     work: WorkSettings = WorkSettings()
     policy: Policy = Policy()
     replicas: Replicas = Replicas()

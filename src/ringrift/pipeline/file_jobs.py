@@ -35,7 +35,7 @@ class FileJobs:
         raise JobFailed(f"{job.kind()} is not a node's own job", retry=False)
 
     async def _sync(self, job: Sync, moved: Callable[[], None]) -> JobOutcome:
-        present = await self._roster.present()
+        present = [node for node in await self._roster.present() if node.has_files]
         first = [job.source] if job.source else []
         holders = await self._transfer.find_holders(job.blob, [*first, *(node.id for node in present)])
         moved()
@@ -58,8 +58,8 @@ class FileJobs:
         await self._transfer.fetch([job.model], moved)
         reached, missed = [], []
         for node in await self._roster.present():
-            if node.profile not in PLAYS:
-                continue
+            if node.profile not in PLAYS or not node.has_files:
+                continue  # a worker of another machine fetches the model when it plays
             try:
                 await self._transfer.copy(job.model, node.id, moved, source=self._node.id)
             except TransferError:
@@ -70,14 +70,21 @@ class FileJobs:
         return JobOutcome(events=(changed(event, missed=tuple(sorted(missed))),))
 
     def conclude(self, job: Job, result: JobResult, line: LineWork) -> JobOutcome:
-        """The events, records and links of *job*, which a worker ended with *result* under the settings of *line*."""
-        outputs, node = [output.blob for output in result.outputs], self._node.id
-        events = job.to_events(result, node, self._node.ephemeral)
-        origins = lineage.origins(job, result, node, line)
-        records = tuple(ledger.holding(blob, node) for blob in outputs)
-        # A file of our own format is imported as it is: then it is its own model, and no parent of itself.
-        links = tuple((b, parent) for b in outputs for parent in job.blobs if parent not in (*result.refused, b))
-        return JobOutcome(events=events, records=records, links=links, origins=origins)
+        """The outcome of *job*, which a worker of this node ended with *result* under the settings of *line*."""
+        return conclude(job, result, line, node=self._node.id, holder=self._node.id, ephemeral=self._node.ephemeral)
+
+
+def conclude(job: Job, result: JobResult, line: LineWork, *, node: str, holder: str, ephemeral: bool) -> JobOutcome:
+    """The events, records and links of *job*, done on *node* with *result*; *holder* has its files.
+
+    Raises JobFailed unless *result* is what the job asks for.
+    """
+    outputs = [output.blob for output in result.outputs]
+    events, origins = job.to_events(result, node, ephemeral), lineage.origins(job, result, node, line)
+    records = tuple(ledger.holding(blob, holder) for blob in outputs)
+    # A file of our own format is imported as it is: then it is its own model, and no parent of itself.
+    links = tuple((b, parent) for b in outputs for parent in job.blobs if parent not in (*result.refused, b))
+    return JobOutcome(events=events, records=records, links=links, origins=origins)
 
 
 def _require_durable(job: Sync, reached: Sequence[str], durable: Mapping[str, bool], copies_min: int) -> None:

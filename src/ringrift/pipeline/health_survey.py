@@ -7,8 +7,9 @@ from ringrift.cluster import health as node_health
 from ringrift.cluster.activity import Activity
 from ringrift.cluster.alerts import open_alerts
 from ringrift.cluster.health import ClusterHealth, SurveyedNodes
+from ringrift.cluster.liveness import stored_states
 from ringrift.cluster.recovery import RECOVERIES, recent_errors
-from ringrift.cluster.roster import NodeRecord, Roster
+from ringrift.cluster.roster import NodeRecord, NodeState, Roster
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.settings import Replicas, Settings
 from ringrift.kernel.stall_detector import Observation, StallDetector
@@ -48,16 +49,21 @@ async def read_facts(
     view: Reads, survey: SurveyedNodes, settings: Settings, clock: Clock, detector: StallDetector
 ) -> HealthFacts:
     """What the store says, and the nodes of *survey*; *detector* knows which slots and files stay as they are."""
-    now, silent, alerts = clock.now(), survey.silent, await open_alerts(view)
+    now, states, alerts = clock.now(), await stored_states(view, survey.nodes), await open_alerts(view)
+    starting = [node for node in survey.nodes if states[node.id] is NodeState.STARTING and node.id not in survey.moved]
+    silent = survey.silent.difference(node.id for node in starting)
     # A rented machine that vanishes has left: it is not expected back.
     nodes = [node for node in survey.nodes if not node.gone and not (node.ephemeral and node.id in silent)]
+    nodes = [node for node in nodes if node not in starting]
     here = [node for node in nodes if node.id not in silent]
-    thin, rounds = await _thin_blobs(view, here, settings.replicas), _THIN_ROUNDS * settings.replicas.every_seconds
+    thin = await _thin_blobs(view, [*here, *starting], settings.replicas)
+    rounds = _THIN_ROUNDS * settings.replicas.every_seconds
     files = [Observation(blob, copies, rounds) for blob, _, copies in thin]
     late, stuck = await _stuck_slots(view, silent, files, clock.tick(), detector)
     deliveries = await view.deliveries(("dead", "parked"), _DELIVERIES_MAX)
     return HealthFacts(
         nodes=tuple(node_health.judge(changed(survey, nodes=tuple(nodes)), alerts, _NODE_ALERTS)),
+        starting=tuple(node.id for node in starting),
         daemons={node.id: node.activity.daemons.statuses for node in here},
         run_states=tuple((await load_run_states(view)).in_force(now)),
         pressures=tuple((await measure_pressures(view, settings.work.drain_patience, now)).values()),
@@ -75,7 +81,7 @@ async def read_facts(
 
 async def _thin_blobs(view: Reads, here: Sequence[NodeRecord], replicas: Replicas) -> list[tuple[str, str, int]]:
     """The files that a line needs and that have too few copies on the nodes *here*: blob, variant, copies."""
-    ids = {node.id for node in here}
+    ids = {node.id for node in here if node.has_files}
     blobs = [
         (blob, line.variant, len(ids.intersection(await holders(view, blob))))
         for line in await LINES.all(view)

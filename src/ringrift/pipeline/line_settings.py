@@ -31,7 +31,8 @@ LINE_SETTINGS = Records("line_settings", LineSettings)  #: By variant.
 
 def own_settings(settings: Settings) -> LineSettings:
     """The settings of a process as those of a line of its workload."""
-    return LineSettings(workload=settings.work.workload, params=dict(settings.work.params), policy=settings.policy)
+    work, policy = settings.work, settings.policy
+    return LineSettings(workload=work.workload, params=dict(work.params), requires=work.requires, policy=policy)
 
 
 async def policy_of(view: Reads, variant: str, default: Policy) -> Policy:

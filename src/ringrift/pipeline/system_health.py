@@ -36,6 +36,7 @@ class HealthFacts(Value):
     """What the health of the system is judged from."""
 
     nodes: tuple[Health, ...] = ()
+    starting: tuple[str, ...] = ()  # nodes that have not reported since they or the coordinator were started
     daemons: Mapping[str, tuple[DaemonStatus, ...]] = {}  # by node
     run_states: tuple[RunState, ...] = ()
     pressures: tuple[QueuePressure, ...] = ()
@@ -82,6 +83,7 @@ def judge(facts: HealthFacts, only: Collection[str] = ()) -> SystemHealth:
     mean = sum(health.points for health in healths) / len(healths) if healths else 0.0
     score = round(min(mean, _limit(healths)), 4)
     off = [name for name in _PARTS if name not in judged]
+    off += [f"nodes/{node} (starting)" for node in facts.starting]
     off += [_daemon_part(node, row) for node, row in _expected_daemons(facts, expected=False)]
     first = tuple(issues[:_ISSUES_MAX])
     return SystemHealth(score=score, status=_status_of(score), parts=healths, issues=first, off=tuple(off))
@@ -220,7 +222,9 @@ def _nodes(facts: HealthFacts) -> Iterator[Health]:
             node = changed(node, status=Status.UNHEALTHY, reason=reason, since=breaker.since)
         remedy = remedies.get(node.status, "restart it with  ringrift run  or  ringrift join")
         yield changed(node, part=f"nodes/{node.part}", remedy=remedy)
-    if not facts.nodes:
+    if not facts.nodes and facts.starting:
+        yield _issue("nodes", Status.UNKNOWN, "no node has reported yet", "wait for their next heartbeats")
+    elif not facts.nodes:
         yield _issue("nodes", Status.UNHEALTHY, "no node is running", "start one with  ringrift run")
 
 

@@ -44,6 +44,10 @@ class MemoryBlobs:
         for start in range(0, len(data), CHUNK):
             yield data[start : start + CHUNK]
 
+    async def read_piece(self, blob: str, offset: int, size: int) -> tuple[bytes, int]:
+        data = self.open(blob)
+        return data[offset : offset + size], len(data)
+
     async def write(self, blob: str, chunks: AsyncIterator[bytes]) -> int:
         check_blob(blob)
         data = b"".join([chunk async for chunk in chunks])
@@ -55,6 +59,11 @@ class MemoryBlobs:
     async def have(self, blobs: Collection[str]) -> frozenset[str]:
         files = self._mounted()
         return frozenset(blob for blob in blobs if check_blob(blob) in files)
+
+    async def renew(self, blobs: Collection[str]) -> frozenset[str]:
+        here = await self.have(blobs)
+        self._times.update(dict.fromkeys(here, self._now()))
+        return here
 
     async def page(self, after: str, limit: int) -> Sequence[StoredBlob]:
         files = self._mounted()

@@ -120,3 +120,35 @@ def batches_are_counted(line: Line | None, announced: int) -> list[str]:
         return ["the line was never opened"]
     batches = line.counts.batches
     return [f"{announced} batches were announced, but the line counts {batches}"] if batches != announced else []
+
+
+def acknowledged_are_there(
+    acked: Iterable[tuple[str, tuple[str, int], Collection[str]]],
+    finished: Collection[tuple[str, int]],
+    ingested: Collection[str],
+    origins: Collection[str],
+    files: Collection[str],
+) -> list[str]:
+    """I10: what was acknowledged to a worker is done at the coordinator, and its files are there."""
+    missing = []
+    for host, (name, fence), blobs in acked:
+        if name.startswith("island:"):
+            is_there = name in ingested or set(blobs).issubset(origins)  # counted before, as the result of its job
+        else:
+            is_there = (name, fence) in finished
+        gone = [blob for blob in blobs if blob not in files]
+        missing += [] if is_there else [f"I10: {name} under fence {fence} was acknowledged to {host} and is not there"]
+        missing += [f"I10: {blob[:12]} of {name} was acknowledged to {host} and is gone" for blob in gone]
+    return missing
+
+
+def leases_have_one_holder(leased: Mapping[tuple[str, int], Collection[str]]) -> list[str]:
+    """I6: no lease was given to two nodes."""
+    shared = {lease: hosts for lease, hosts in leased.items() if len(hosts) > 1}
+    return [f"I6: job {job} was leased to {sorted(hosts)} under fence {f}" for (job, f), hosts in shared.items()]
+
+
+def batches_are_announced_once(batches: _Notes) -> list[str]:
+    """I11: the same games count once, however often and on whatever way they came in."""
+    counts = Counter(batch for batch, _ in batches)
+    return [f"I11: batch {batch[:12]} was announced {count} times" for batch, count in counts.items() if count > 1]

@@ -41,7 +41,7 @@ class NodeStore:
             self.draw_error()  # as if COMMIT had failed: the body is rolled back
 
     @asynccontextmanager
-    async def read(self) -> AsyncIterator[Reads]:
+    async def read(self, *, brief: bool = False) -> AsyncIterator[Reads]:
         self.draw_error()
         async with self._store.read() as view:
             yield view

@@ -10,6 +10,7 @@ import apsw
 
 from ringrift.events.base import Envelope
 from ringrift.events.data import Lost
+from ringrift.events.selfplay import BatchFinished
 from ringrift.store.ports import ClaimTerms, JobRequest, Lease, Renewal
 from ringrift.store.sqlite.engine import SqliteStore
 from ringrift.store.sqlite.tx import SqliteTx
@@ -29,6 +30,8 @@ class RecordingTx(SqliteTx):
     async def append(self, envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
         appended = await super().append(envelopes)
         self._db.executemany(_NOTE, [("appended", e.name, e.position) for e in appended])
+        batches = [json.loads(e.body)["batch"] for e in appended if e.name == BatchFinished.name()]
+        self._db.executemany(_NOTE, [("batch", batch, 0) for batch in batches])
         lost = [json.loads(e.body) for e in appended if e.name == Lost.name()]
         self._db.executemany(_NOTE, [("lost", f"{body['blob']}: {body['reason']}", 0) for body in lost if body["kind"]])
         return appended
@@ -52,11 +55,15 @@ class RecordingTx(SqliteTx):
 
     async def require_role(self, role: str, term: int) -> None:
         await super().require_role(role, term)
-        self._db.execute(_NOTE, ("led", role, term))
+        self.note("led", role, term)
 
     async def advance(self, reader: str, old: int, new: int) -> None:
         await super().advance(reader, old, new)
-        self._db.execute(_NOTE, ("advanced", reader, new))
+        self.note("advanced", reader, new)
+
+    def note(self, kind: str, name: str, value: int) -> None:
+        """Note an effect of this transaction."""
+        self._db.execute(_NOTE, (kind, name, value))
 
     def history(self, kind: str) -> list[tuple[str, int]]:
         """Every note of one kind, in commit order: (name, value)."""

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from random import Random
+from typing import Any
 
 from ringrift.events.selfplay import BatchFinished
 from ringrift.kernel.value import Value
@@ -20,7 +21,9 @@ _FAULT_SECONDS, _HEAL_SECONDS_MAX, _WATCH_SECONDS = 40.0, 60.0, 1.0
 _EVERYTHING = 1_000_000
 
 
-class _Outcome(Value):
+class Outcome(Value):
+    """What a seed led to."""
+
     seed: int
     violations: list[str]
     story: list[str]
@@ -32,7 +35,7 @@ async def _effects(view: Reads) -> Mapping[str, int]:
     return {id: int(count) for id, count in (await view.scan(EFFECT, "", _EVERYTHING)).items()}
 
 
-async def _watch_work(world: World, violations: list[str]) -> None:
+async def watch_work(world: World, violations: list[str]) -> None:
     """I7 holds at all times, not only at the end."""
 
     async def check(tx: RecordingTx) -> list[str]:
@@ -71,12 +74,12 @@ async def _check(tx: RecordingTx, probes: Probes, dead: set[str], destroyed: set
     ]
 
 
-async def _play(loop: SimLoop, seed: int, engine: type[RecordingStore]) -> _Outcome:
+async def _play(loop: SimLoop, seed: int, engine: type[RecordingStore]) -> Outcome:
     world = World(loop, seed, engine)
     violations: list[str] = []
     try:
         await world.boot()
-        watch = loop.create_task(_watch_work(world, violations))
+        watch = loop.create_task(watch_work(world, violations))
         nemesis = Nemesis(world, Random(world.rng.getrandbits(64)))
         await nemesis.run(_FAULT_SECONDS)
         violations += nemesis.slow_stops
@@ -88,7 +91,7 @@ async def _play(loop: SimLoop, seed: int, engine: type[RecordingStore]) -> _Outc
     finally:
         fingerprint, steps = loop.fingerprint(), loop.steps
         world.disk.unregister()
-    return _Outcome(seed=seed, violations=violations, story=world.story, fingerprint=fingerprint, steps=steps)
+    return Outcome(seed=seed, violations=violations, story=world.story, fingerprint=fingerprint, steps=steps)
 
 
 async def _heal(world: World) -> list[str]:
@@ -151,11 +154,16 @@ async def _replay_all(world: World) -> set[str]:
     return still_dead
 
 
-def run_seed(seed: int, engine: type[RecordingStore] = RecordingStore) -> _Outcome:
+def run_seed(seed: int, engine: type[RecordingStore] = RecordingStore) -> Outcome:
     """Run one seed from beginning to end."""
+    return run_quietly(seed, lambda loop: _play(loop, seed, engine))
+
+
+def run_quietly(seed: int, main: Callable[[SimLoop], Coroutine[Any, Any, Outcome]]) -> Outcome:
+    """Run *main* without logs: the story tells it; a record would keep what the world has dropped."""
     level = logging.root.manager.disable
-    logging.disable()  # the story tells it; a record would keep what the world has dropped
+    logging.disable()
     try:
-        return run(seed, lambda loop: _play(loop, seed, engine))
+        return run(seed, main)
     finally:
         logging.disable(level)

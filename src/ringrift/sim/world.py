@@ -41,20 +41,25 @@ class World:
     """One simulated cluster."""
 
     def __init__(
-        self, loop: SimLoop, seed: int, engine: type[RecordingStore] = RecordingStore, settings: Settings = SETTINGS
+        self,
+        loop: SimLoop,
+        seed: int,
+        engine: type[RecordingStore] = RecordingStore,
+        settings: Settings = SETTINGS,
+        members: tuple[Member, ...] = MEMBERS,
     ) -> None:
-        self.loop, self.engine, self._settings = loop, engine, settings
+        self.loop, self.engine, self._settings, self.members = loop, engine, settings, members
         self.rng = Random(seed)
         self.disk = Disk(f"sim-{seed}-{id(self)}", Random(self.rng.getrandbits(64)))
         seconds, crash, hang = (self.rng.choice(values) for values in ((1.0, 2.0, 3.0), (0.0, 0.05), (0.0, 0.03)))
         self.behaviour = WorkerBehaviour(seconds_max=seconds, crash=crash, hang=hang)
-        self.blobs = {member.id: MemoryBlobs(member.id, loop.clock(member.id).now) for member in MEMBERS}
+        self.blobs = {member.id: MemoryBlobs(member.id, loop.clock(member.id).now) for member in members}
         self.probes = Probes(self.log)
         self.store: RecordingStore | None = None
         self.nodes: dict[str, Node] = {}
         self.stores: dict[str, NodeStore] = {}
         self.launches: dict[str, SimLaunch] = {}
-        self.starts = dict.fromkeys((member.id for member in MEMBERS), 0)
+        self.starts = dict.fromkeys((member.id for member in members), 0)
         self.stopping: dict[str, asyncio.Event] = {}
         self.story: list[str] = []
 
@@ -62,11 +67,14 @@ class World:
         self.story.append(f"{self.loop.time():8.3f}  {text}")
 
     async def boot(self) -> None:
+        await self.open_store()
+        for member in self.members:
+            self.start(member.id)
+        await self.until(lambda: len(self.nodes) == len(self.members), 30.0, "starting every node")
+
+    async def open_store(self) -> None:
         self.loop.spawn(_STORE, self._serve_store())
         await self.until(lambda: self.store is not None, 10.0, "opening the store")
-        for member in MEMBERS:
-            self.start(member.id)
-        await self.until(lambda: len(self.nodes) == len(MEMBERS), 30.0, "starting every node")
 
     async def _serve_store(self) -> None:
         clock, vfs = self.loop.clock(_STORE), self.disk.name
@@ -92,7 +100,7 @@ class World:
             await asyncio.sleep(1.0)
 
     async def _run_node(self, name: str, start: int) -> None:
-        member = next(member for member in MEMBERS if member.id == name)
+        member = next(member for member in self.members if member.id == name)
         assert self.store is not None
         rngs = [Random(self.rng.getrandbits(64)) for _ in range(3)]
         launch = self.launches[name] = SimLaunch(self.blobs[name], rngs[0], self.behaviour)
@@ -144,15 +152,19 @@ class World:
         self.log("power cut")
         for name in self.starts:
             self.loop.kill(name)
-        self.loop.kill(_STORE)
         self.nodes.clear()
+        self.cut_store()
+        await asyncio.sleep(self.rng.uniform(0.1, 2.0))
+        await self.boot()
+
+    def cut_store(self) -> None:
+        """The store loses what was not synced, and is closed."""
+        self.loop.kill(_STORE)
         old, self.store = self.store, None
         self.disk.cut()
         if old is not None:
             with suppress(apsw.Error):
                 old._db.close(True)
-        await asyncio.sleep(self.rng.uniform(0.1, 2.0))
-        await self.boot()
 
     async def stop(self, name: str) -> float:
         """Stop a node and wait for its end; returns the seconds that took."""

@@ -12,7 +12,7 @@ from ringrift.kernel.errors import LimitReached, NotLeader
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.sqlite import forks
 from ringrift.store.sqlite.engine import SqliteStore
-from ringrift.store.sqlite.files import only_one, write_lock_holder
+from ringrift.store.sqlite.files import file_place, lock_holder, only_one, write_lock_holder
 from ringrift.store.sqlite.inspection import inspect_file
 from ringrift.store.sqlite.reads import Offload
 from ringrift.threads import to_its_end
@@ -48,7 +48,21 @@ async def open_store(
 
 def only_coordinator(settings: StoreSettings, holder: str) -> AbstractContextManager[None]:
     """Be the only coordinator of this store while the body runs.  Raises NotLeader."""
-    return only_one(Path(settings.path).parent / "coordinator.lock", holder)
+    return only_one(_lock_of(settings), holder)
+
+
+def find_coordinator(settings: StoreSettings) -> tuple[str, int] | None:
+    """The coordinator of this store: its name and its process (0: of another container); None if there is none."""
+    return lock_holder(_lock_of(settings))
+
+
+def store_place(settings: StoreSettings) -> str:
+    """Where this store lies.  It differs for a copy of its files."""
+    return file_place(Path(settings.path))
+
+
+def _lock_of(settings: StoreSettings) -> Path:
+    return Path(settings.path).parent / "coordinator.lock"
 
 
 def take_program_number(settings: StoreSettings, holder: str, stack: AsyncExitStack) -> int:

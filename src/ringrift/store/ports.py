@@ -387,8 +387,8 @@ class Store(Protocol):
     def begin(self) -> AbstractAsyncContextManager[Tx]:
         """A transaction.  Leaving it returns when it is durable, or raises and has no effect."""
 
-    def read(self) -> AbstractAsyncContextManager[Reads]:
-        """A consistent view for reading."""
+    def read(self, *, brief: bool = False) -> AbstractAsyncContextManager[Reads]:
+        """A consistent view for reading.  Queries of a *brief* one may run on the loop: only lookups by key."""
 
     @property
     def position(self) -> int:

@@ -58,6 +58,7 @@ class Daemon(Value):
     needs: tuple[str, ...] = ()  #: Like *after*, but the node does not start without them.
     group: str = ""  #: Daemons of one group are started again, given up and cleared together.
     profiles: frozenset[str] = frozenset()  #: Kinds of node that run it: by default all, or with a *role* COORDINATES.
+    store: bool = True  #: Whether it needs a store: then it does not run on a worker, which has none.
     restart: Restart = Restart()
     seconds_max: float = 60.0  #: For one tick, and how long a serving daemon or a program may go without progress.
     stop_seconds_max: float | str = 10.0

@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from ringrift.kernel.errors import RingriftError
 from ringrift.kernel.value import Value
+from ringrift.kernel.wire_errors import detail_of
 
 WIRE_VERSION = 1  #: Of requests and bodies that this code sends.
 WIRE_VERSION_MIN = 1  #: The oldest that it understands.
@@ -41,6 +43,11 @@ class Reply(Value):
     wait_seconds: float = 0.0  #: How long the caller should wait before it asks again, where that can help.
 
 
+def error_reply(error: RingriftError, *, wait_seconds: float = 0.0) -> Reply:
+    """*error* as a reply."""
+    return Reply(error=type(error).__name__, text=str(error), detail=detail_of(error), wait_seconds=wait_seconds)
+
+
 class Service(Protocol):
     """What a coordinator does with what an engine brings."""
 
@@ -62,3 +69,6 @@ class Wire(Protocol):
 
     def serve(self, address: str, service: Service) -> AbstractAsyncContextManager[str]:
         """Serve *service* at *address* while the body runs; yields the address under which it can be reached."""
+
+    def close(self) -> None:
+        """End the connections that rest; the wire can be used again."""

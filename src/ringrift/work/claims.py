@@ -1,12 +1,13 @@
 """Claims: which jobs a node may take now, and the verdicts on what it has to leave in the queue.
 
-One pure function decides, from run states, quarantine, breakers, training slots, stored limits, and the workloads that
-the node can run.  A claim reads those in its own transaction, so that no brake that is set before it is overlooked, and
-stores what it refuses for ``ringrift why``.
+One pure function decides, from run states, quarantine, breakers, training slots, stored limits, the workloads that the
+node can run, what else it has (:mod:`ringrift.cluster.placement`) and what its key allows.  A claim reads those in its
+own transaction, so that no brake that is set before it is overlooked, and stores what it refuses for ``ringrift why``.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from ringrift.cluster.placement import UNKNOWN, Offer, find_misfit, load_offer, missing_workloads
 from ringrift.jobs import GAME_KINDS, NODE_KINDS, STAGES, Train
 from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.value import Value, changed
@@ -34,7 +35,8 @@ class _Brakes(Value):
     closed: Mapping[str, Verdict] = {}  # kind → the refusal of a breaker
     places: tuple[_Place, ...] = ()  # kinds → how many jobs of these kinds breakers let through
     spent: Sequence[str] = ()  # jobs at which the node has used up its tries: others shall try them
-    by_variant: Mapping[_Pair, Verdict] = {}  # refusals because of the workload of a line
+    by_variant: Mapping[_Pair, Verdict] = {}  # refusals because of what jobs of a line need
+    denied: Mapping[str, str] = {}  # kind → why the node may do no such job
 
 
 class _ClaimPlan(Value):
@@ -70,6 +72,8 @@ def _plan_claim(brakes: _Brakes, node: str, kinds: Collection[str], now: float) 
         state = brakes.run_states.verdict(gate, node=node, stage=STAGES.get(kind, ""), now=now)
         if not state.allowed:
             by_kind[kind] = state
+        elif kind in brakes.denied:
+            by_kind[kind] = _cannot(node, kind, brakes.denied[kind], now)
         elif brakes.quarantine is not None and kind in GAME_KINDS:
             rule = f"node {node} is in quarantine: {brakes.quarantine.rule}"
             by_kind[kind] = changed(brakes.quarantine, gate=gate, allowed=False, rule=rule)
@@ -111,9 +115,19 @@ def _limit(brakes: _Brakes, node: str, kinds: Collection[str], now: float) -> tu
     return full, places
 
 
+def _cannot(node: str, kind: str, reason: str, now: float) -> Verdict:
+    """The refusal of jobs of *kind* that *node* cannot do, whatever its load."""
+    return Verdict(f"claim.{kind}", False, f"{unfit_rule(node)}do {kind} jobs: {reason}", 0, 1, now)
+
+
+def unfit_rule(node: str) -> str:
+    """How the rules begin that keep *node* from jobs until it changes, or they do."""
+    return f"node {node} cannot "
+
+
 def workload_rule(workload: str) -> str:
     """The part of the rule of a node that keeps it from the jobs of *workload*."""
-    return f"cannot run workload {workload}"
+    return f"run workload {workload}"
 
 
 def slot_rule(variant: str) -> str:
@@ -145,10 +159,51 @@ def _refuse_missing(
     refusals: dict[_Pair, Verdict] = {}
     for variant, line in lines.items():
         if reason := missing.get(line.workload):
-            rule = f"node {node} {workload_rule(line.workload)}: {reason}"
+            rule = f"{unfit_rule(node)}{workload_rule(line.workload)}: {reason}"
             for kind in set(kinds) - NODE_KINDS:
                 refusals[kind, variant] = Verdict(f"claim.{kind}", False, rule, 0, 1, now)
     return refusals
+
+
+def _refuse_unfit(
+    lines: Mapping[str, LineWork], offer: Offer | None, kinds: Iterable[str], node: str, now: float
+) -> dict[_Pair, Verdict]:
+    """Refusals of the jobs of *lines* that need what the *offer* of *node* does not have."""
+    refusals: dict[_Pair, Verdict] = {}
+    for variant, line in lines.items():
+        for kind in set(kinds).intersection(line.requires):
+            if reason := find_misfit(offer, line.requires[kind]):
+                refusals[kind, variant] = _cannot(node, kind, reason, now)
+    return refusals
+
+
+class Fit(Value):
+    """What decides which jobs a node can do at all, whatever its load."""
+
+    missing: Mapping[str, str] = {}  # workloads that it cannot run, with the reason
+    offer: Offer | None = None  # its report, if that was looked up
+    denied: Mapping[str, str] = {}  # kind → why it may do no such job
+
+
+async def find_fit(
+    view: Reads,
+    node: str,
+    lines: Mapping[str, LineWork],
+    kinds: Iterable[str],
+    missing: Mapping[str, str] | None,
+    lacks: Mapping[str, str],
+) -> Fit:
+    """What *node* can do: workloads *missing* there as its own process found, None: that of another machine reports.
+
+    *lacks*: kind → the scope that its key would need for such jobs.
+    """
+    if missing is not None:
+        offer = await load_offer(view, node) if any(line.requires for line in lines.values()) else None
+        return Fit(missing=missing, offer=offer)
+    offer, denied = await load_offer(view, node), {kind: f"its key lacks the scope {lacks[kind]}" for kind in lacks}
+    if offer is None or not offer.facts.is_measured:
+        denied = {**dict.fromkeys(kinds, UNKNOWN), **denied}
+    return Fit(missing=missing_workloads(offer, {line.workload for line in lines.values()}), offer=offer, denied=denied)
 
 
 async def claim(
@@ -161,19 +216,20 @@ async def claim(
     settings: WorkSettings,
     now: float,
     lines: Mapping[str, LineWork],
-    missing: Mapping[str, str],
+    fit: Fit,
     only: Collection[str] | None = None,
 ) -> tuple[Sequence[Lease], _ClaimPlan]:
     """Lease up to *limit* jobs of *kinds* for *node*, none of *spent*; with the plan, which says what is refused.
 
-    *lines* say which workload does their jobs; those that the node cannot run are *missing*, each with the reason.
+    *lines* say which workload does their jobs and what these need; *fit* says what the node cannot do.
     With *only* it gets none but these jobs, and lines that rest because a run works on others do not keep it from them.
     """
     workloads, limits = {settings.workload, *(line.workload for line in lines.values())}, await load_limits(tx)
     circuits = await breakers.load_breakers(tx, kinds, node, workloads)
     is_alone = len(workloads) == 1
     closed, places = breakers.admit(circuits, kinds, node, settings.workload if is_alone else "")
-    by_variant = _refuse_missing(lines, missing, kinds, node, now)
+    by_variant = _refuse_missing(lines, fit.missing, kinds, node, now)
+    by_variant |= _refuse_unfit(lines, fit.offer, kinds, node, now)
     for workload in () if is_alone else sorted(workloads):
         refused, more = breakers.admit(circuits, kinds, node, workload)
         variants = [variant for variant, line in lines.items() if line.workload == workload]
@@ -189,7 +245,7 @@ async def claim(
         states = states.without_rests()
     running = await tx.job_counters("claimed", counted) if counted else ()
     brakes = _Brakes(run_states=states, quarantine=reason, limits=limits, running=running, closed=closed)
-    brakes = changed(brakes, places=places, spent=spent, by_variant=by_variant)
+    brakes = changed(brakes, places=places, spent=spent, by_variant=by_variant, denied=fit.denied)
     plan = _plan_claim(brakes, node, kinds, now)
     terms = plan.terms if only is None else changed(plan.terms or ClaimTerms(), only_jobs=only)
     leases = await tx.claim(plan.kinds, node, settings.lease_seconds, limit, terms) if plan.kinds else ()
@@ -221,8 +277,8 @@ async def find_refusals(view: Reads, nodes: Sequence[str]) -> list[str]:
     return list(await VERDICTS.find(view, _NODE, *nodes)) if nodes else []
 
 
-async def nodes_without_workload(view: Reads, kind: str, variant: str, nodes: Collection[str]) -> set[str]:
-    """Those of *nodes* that have left jobs of *kind* and *variant* because they cannot run their workload."""
+async def unfit_nodes(view: Reads, kind: str, variant: str, nodes: Collection[str]) -> set[str]:
+    """Those of *nodes* that have left jobs of *kind* and *variant* because they cannot do them."""
     ids = {f"{variant}:claim.{kind}:{node}": node for node in nodes}
     stored = await VERDICTS.get_many(view, sorted(ids))
-    return {ids[id] for id, verdict in stored.items() if verdict.rule.startswith(f"node {ids[id]} {workload_rule('')}")}
+    return {ids[id] for id, verdict in stored.items() if verdict.rule.startswith(unfit_rule(ids[id]))}

@@ -21,11 +21,12 @@ from ringrift.store.ports import LIVE_STATES, Failure, JobRequest, JobRow, Lease
 from ringrift.work import claims
 from ringrift.work.breakers import NODE_CAUSES, JobEnd, record_ends
 from ringrift.work.checkpoints import CHECKPOINTS, decode_checkpoints
+from ringrift.work.counted_once import count_once, find_counted, lease_ingested, was_counted
 from ringrift.work.durations import JobRun, lengthen, record_runs
 from ringrift.work.failures import TRACEBACK_CHARACTERS_MAX, JobFailure, record_failures
 from ringrift.work.limits import LINE_WORK, VERDICTS, LineWork
 from ringrift.work.run_states import RunStates, load_run_states
-from ringrift.work.tries import TRIES, JobTries, able_nodes, retry_pause, save_tries, spent_jobs
+from ringrift.work.tries import TRIES, JobTries, able_nodes, can_refuse, retry_pause, save_tries, spent_jobs
 
 _ERROR_CHARACTERS_MAX = 2000
 REVOKED_AT_ONCE_MAX = 1000
@@ -129,7 +130,7 @@ async def cancel_job(tx: Tx, row: JobRow, envelopes: EnvelopeFactory, reason: st
     if row.state not in LIVE_STATES:
         raise InputError(f"job {row.id} cannot be cancelled: it is {row.state}; only a job that waits or runs can be")
     await cancel_rows(tx, [row], envelopes)
-    fault = Fault(lease=_lease_of(row), error=reason, cause="cancelled")
+    fault = Fault(lease=lease_of(row), error=reason, cause="cancelled")
     await tx.append([envelopes.make(_buried(fault), source="desk")])
 
 
@@ -168,9 +169,10 @@ class StoreDesk:
         self, store: Store, clock: Clock, envelopes: EnvelopeFactory, settings: WorkSettings, find: FindMissing = None
     ) -> None:
         """*find* says why a workload cannot run here; without it each can."""
+        self.is_remote = False  # whether the node has no store: then it never refuses a job alone
         self._store, self._clock, self._envelopes, self._node = store, clock, envelopes, envelopes.node
         self._find_missing, self._missing = find, dict[str, str]()  # by workload why it cannot run here, or ""
-        self._settings, self._has_refusals = settings, True  # an earlier process of this node may have stored some
+        self._settings, self.has_refusals = settings, True  # an earlier process of this node may have stored some
         self.only: Collection[str] | None = None  # ids of the only jobs that it claims; None: any
         self._memory = StallDetector()  # of jobs left to others: within the longest time of a job each has a free slot
 
@@ -180,39 +182,42 @@ class StoreDesk:
             context = trace.to_text(trace.current())
             return await enqueue(tx, new_jobs, self._envelopes, self._clock.now(), context)
 
-    async def claim(self, kinds: Collection[str], limit: int) -> Sequence[Lease]:
+    async def claim(self, kinds: Collection[str], limit: int, denied: Mapping[str, str] = {}) -> Sequence[Lease]:
         """Lease up to *limit* ready jobs of *kinds* that no brake refuses: by priority, oldest first.
 
         See :mod:`ringrift.work.claims`.  A lease lasts longer where such jobs report progress seldom.
+        *denied*: kinds that the key of a remote node does not allow, each with the scope that it lacks.
         """
         async with self._store.begin() as tx:
             lines = await LINE_WORK.scan(tx)
             workloads = {line.workload for line in lines.values()} if set(kinds) - jobs.NODE_KINDS else set[str]()
             unknown = workloads.difference(self._missing) if self._find_missing else ()
             if not unknown:
-                leases, has_refusals = await self._claim(tx, lines, kinds, limit)
+                missing = None if self.is_remote else self._missing
+                fit = await claims.find_fit(tx, self._node, lines, kinds, missing, denied)
+                leases, has_refusals = await self._claim(tx, lines, kinds, limit, fit)
         if unknown:  # looking for a workload may import it, which no transaction waits for
             for name in sorted(unknown):
                 self._missing[name] = await self._find_missing(name) if self._find_missing else ""
             return await self.claim(kinds, limit)
-        self._has_refusals = has_refusals
+        self.has_refusals = has_refusals
         if leases:
             failpoint("work.after_claim")
         return leases
 
     async def _claim(
-        self, tx: Tx, lines: Mapping[str, LineWork], kinds: Collection[str], limit: int
+        self, tx: Tx, lines: Mapping[str, LineWork], kinds: Collection[str], limit: int, fit: claims.Fit
     ) -> tuple[Sequence[Lease], bool]:
         """The leases, and whether a refusal is stored."""
-        settings, now, missing, only = self._settings, self._clock.now(), self._missing, self.only
+        settings, now, only = self._settings, self._clock.now(), self.only
         observed = await spent_jobs(tx, self._node, settings.deadline_seconds)
         stalled = self._memory.stalled(observed, self._clock.tick())  # no other node has tried them in that time
         spent = [job.name for job in observed if job not in stalled]
         leases, plan = await claims.claim(
-            tx, kinds, limit, spent, self._node, settings=settings, now=now, lines=lines, missing=missing, only=only
+            tx, kinds, limit, spent, self._node, settings=settings, now=now, lines=lines, fit=fit, only=only
         )
         # While there were and are no refusals, nothing is looked up.
-        has_refusals = plan.has_refusals() or self._has_refusals
+        has_refusals = plan.has_refusals() or self.has_refusals
         has_refusals = has_refusals and await claims.store_refusals(tx, plan, self._node)
         return await lengthen(tx, leases, settings.lease_seconds_max), has_refusals
 
@@ -236,24 +241,44 @@ class StoreDesk:
             await CHECKPOINTS.put_at(tx, owners)
 
     async def finish(self, results: Sequence[Done]) -> Sequence[Envelope]:
-        """End leases and publish their outcomes, in one transaction.  Raises LeaseLost, and then nothing happened."""
+        """End leases and publish their outcomes, all or none.  Raises LeaseLost, and then nothing happened."""
         failpoint("desk.before_finish")
         async with self._store.begin() as tx:
-            await tx.finish([done.lease for done in results])
-            await TRIES.delete(tx, [done.lease.job for done in results])
-            await tx.put([record for done in results for record in done.outcome.records])
-            await tx.link([link for done in results for link in done.outcome.links])
-            now, made = self._clock.now(), [(done.lease.job, row) for done in results for row in done.outcome.origins]
-            await tx.put_origins([changed(origin, job=job, time=now) for job, origin in made])
-            envelopes = [self._envelope(event, done.context) for done in results for event in done.outcome.events]
-            published = await tx.append(envelopes)
-            runs = [(done.lease.job, done.run) for done in results if done.run]
-            await VERDICTS.delete(tx, [f"{run.variant}:read.{run.kind}" for _, run in runs])
-            rows = {job: (run.kind, run.variant, None, "error") for job, run in runs}
-            await self._record_ends(tx, rows)
-            await record_runs(tx, [run for _, run in runs], now)
+            published = await self._finish(tx, results)
         failpoint("desk.after_finish")
         return published
+
+    async def _finish(self, tx: Tx, results: Sequence[Done]) -> Sequence[Envelope]:
+        await tx.finish([done.lease for done in results])
+        await TRIES.delete(tx, [done.lease.job for done in results])
+        await tx.put([record for done in results for record in done.outcome.records])
+        await tx.link([link for done in results for link in done.outcome.links])
+        events = [(event, done) for done in results for event in done.outcome.events]
+        counted = await find_counted(tx, [event for event, _ in events])
+        now, made = self._clock.now(), [(done.lease.job, row) for done in results for row in done.outcome.origins]
+        await tx.put_origins([changed(origin, job=job, time=now) for job, origin in made])
+        once = [(count_once(event, done.lease.job, counted), done.context) for event, done in events]
+        published = await tx.append([self._envelope(event, context) for event, context in once])
+        runs = [(done.lease.job, done.run) for done in results if done.run]
+        await VERDICTS.delete(tx, [f"{run.variant}:read.{run.kind}" for _, run in runs])
+        rows = {job: (run.kind, run.variant, None, "error") for job, run in runs}
+        await self._record_ends(tx, rows)
+        await record_runs(tx, [run for _, run in runs], now)
+        return published
+
+    async def ingest(self, key: str, job: Job, outcome: JobOutcome, context: str, run: JobRun | None) -> bool:
+        """Enqueue and finish *job*, done here without a lease, in one transaction; False if it was counted before.
+
+        It counts once by *key* and once by its files: a result that was accepted under its lease is the same file.
+        """
+        failpoint("desk.before_ingest")
+        async with self._store.begin() as tx:
+            if await was_counted(tx, key, outcome.origins):
+                return False
+            id = self._envelopes.ids.next()
+            lease = await lease_ingested(tx, id, key, job, self._node, self._clock.now())
+            await self._finish(tx, [Done(lease=lease, outcome=outcome, context=context, run=run)])
+        return True
 
     async def _record_ends(self, tx: Tx, rows: Mapping[str, tuple[str, str, str | None, str]]) -> None:
         """Let breakers count jobs: each with its kind, variant, error and cause."""
@@ -296,19 +321,22 @@ class StoreDesk:
     async def _explain(self, tx: Tx, fault: Fault) -> Fault:
         """*fault*; a refusal of what another workload or version has made says nothing about the file or the job.
 
-        The job waits, with a verdict, for a node that can read the file.
+        The job waits, with a verdict, for a node that can read the file.  What a remote node alone refuses, another
+        node tries.
         """
-        lease, job = fault.lease, fault.job()
-        if fault.retry or not fault.version or job is None:
+        if fault.retry:
             return fault
+        lease, job = fault.lease, fault.job()
         line = await LINE_WORK.get(tx, lease.variant)
         here = (line.workload if line else self._settings.workload, fault.version)
         makers: dict[str, set[tuple[str, str]]] = {}
-        for origin in await tx.origins([fault.blob] if fault.blob else list(job.blobs)):
+        blobs = [fault.blob] if fault.blob else list(job.blobs) if job else []
+        for origin in await tx.origins(blobs) if fault.version else ():
             makers.setdefault(origin.blob, set()).add((origin.workload, origin.version))
         strange = [min(pairs) for pairs in makers.values() if here not in pairs]
         if not strange:
-            return fault
+            is_alone = self.is_remote and not await can_refuse(tx, lease, self._node)
+            return changed(fault, retry=True, blob=None) if is_alone else fault
         rule = f"made by {' '.join(strange[0])}, not readable by {' '.join(here)}: {fault.error}"
         verdict = Verdict(f"read.{lease.kind}", False, rule, 0, 1, self._clock.now())
         await VERDICTS.put_at(tx, {f"{lease.variant}:{verdict.gate}": verdict}, {"variant": lease.variant})
@@ -329,21 +357,23 @@ class StoreDesk:
 
     async def revoke(self, tx: Tx, rows: Sequence[JobRow], error: str, *, started: bool = True) -> Sequence[str]:
         """End the leases of *rows*, unless they were renewed since *rows* were read."""
-        leases = [_lease_of(row) for row in rows]
+        leases = [lease_of(row) for row in rows]
         faults = [Fault(lease=lease, error=error, renewals=lease.renewals, started=started) for lease in leases]
         return [fault.lease.job for fault, _ in await self._fail(tx, faults)]
 
-    async def revoke_own(self, error: str, *, started: bool) -> Sequence[str]:
-        """End every lease of this node: those of an earlier process at the start, the rest at the end."""
+    async def revoke_own(self, error: str, *, started: bool, keep: Collection[str] = ()) -> Sequence[str]:
+        """End every lease of this node but those of *keep*: of an earlier process at the start, the rest at the end."""
         async with self._store.begin() as tx:
             await VERDICTS.delete(tx, await claims.find_refusals(tx, [self._node]))
             rows = await tx.jobs(("claimed",), REVOKED_AT_ONCE_MAX, holder=self._node)
+            rows = [row for row in rows if row.id not in keep]
             revoked = await self.revoke(tx, rows, error, started=started)
-        self._has_refusals = False
+        self.has_refusals = False
         return revoked
 
 
-def _lease_of(row: JobRow) -> Lease:
+def lease_of(row: JobRow) -> Lease:
+    """The lease of *row*, which is claimed."""
     names = ("kind", "variant", "key", "body", "fence", "renewals", "seconds", "attempts")
     return Lease(job=row.id, holder=row.holder or "", **{name: getattr(row, name) for name in names})
 

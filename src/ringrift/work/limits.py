@@ -29,6 +29,7 @@ class LineWork(Value):
 
     workload: str
     params: dict[str, Scalar] = {}  # measured and set: every job of the line gets them
+    requires: dict[str, dict[str, str | float]] = {}  # by kind of job what a node must have
 
 
 LINE_WORK = Records("line_settings", LineWork)  # by variant: the part of the settings of a line that its jobs need

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 from ringrift import jobs
 from ringrift.bus import spans, trace
@@ -27,10 +27,10 @@ from ringrift.kernel.settings import WorkSettings
 from ringrift.kernel.value import changed
 from ringrift.store.ports import Lease, Renewal
 from ringrift.work.checkpoints import Checkpoint
-from ringrift.work.desk import Done, Fault, JobOutcome, StoreDesk
+from ringrift.work.desk import Done, Fault, JobOutcome
 from ringrift.work.launch.ports import Progress
 from ringrift.work.limits import LineWork
-from ringrift.work.run_states import EMERGENCY
+from ringrift.work.run_states import EMERGENCY, RunStates
 from ringrift.work.running_job import RunningJob, last_checkpoint
 from ringrift.work.worker_pool import WorkerPool
 from ringrift.workload.api import JobResult
@@ -45,12 +45,24 @@ OnProgress = Callable[[], None]
 FetchInputs = Callable[[Sequence[str], Checkpoint | None, OnProgress], Awaitable[None]]
 
 
+class _Desk(Protocol):
+    """What it needs of a desk, be it that of a store or over the wire; see :class:`ringrift.work.desk.StoreDesk`."""
+
+    async def claim(self, kinds: Collection[str], limit: int) -> Sequence[Lease]: ...
+    async def line_work(self, variant: str) -> LineWork: ...
+    async def run_states(self) -> RunStates: ...
+    async def renew(self, renewals: Sequence[Renewal]) -> None: ...
+    async def finish(self, results: Sequence[Done]) -> object: ...
+    async def fail(self, faults: Sequence[Fault]) -> Mapping[str, bool]: ...
+    async def revoke_own(self, error: str, *, started: bool) -> Sequence[str]: ...
+
+
 @dataclass(eq=False)
 class Runner:
     """Runs jobs for one node."""
 
     node: str
-    desk: StoreDesk
+    desk: _Desk
     pool: WorkerPool
     clock: Clock
     settings: WorkSettings
@@ -78,7 +90,9 @@ class Runner:
             await asyncio.shield(self._drain(renewing))
 
     async def _claim(self) -> Sequence[Lease]:
-        free = self.settings.slots - len(self._jobs)
+        # A result that waits to be stored needs no slot; but not more of them are waited for than jobs can run.
+        slots, at_work = self.settings.slots, sum(job.phase != "delivering" for job in self._jobs.values())
+        free = min(slots - at_work, 2 * slots - len(self._jobs))
         return await self.desk.claim(self.kinds, free) if free > 0 and self.kinds else ()
 
     async def _begin(self, lease: Lease) -> None:
@@ -88,6 +102,8 @@ class Runner:
             fault = Fault(lease=lease, error=str(unreadable), retry=False)
             await wait_out(lambda: self.desk.fail([fault]))
             return
+        if (earlier := self._jobs.get(lease.job)) is not None:
+            earlier.end("lost")  # its lease has expired, and this node was the next to claim the job
         running = self._jobs[lease.job] = RunningJob(lease, job, self.clock.tick())
         resumed = job.runs_in != "node" and last_checkpoint(lease) is not None
         self.publish(work.Started(**self._about(running), attempts=lease.attempts, resumed=resumed))
@@ -116,7 +132,8 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - any error ends this lease, not this node
             await self._fail(running, running.fault(error, self.settings.deadline_seconds))
         finally:
-            del self._jobs[lease.job]
+            if self._jobs.get(lease.job) is running:
+                del self._jobs[lease.job]
 
     async def _deliver(self, running: RunningJob, outcome: JobOutcome) -> None:
         """End the lease with *outcome*, which waits for the store as long as a job may take.  Raises LeaseLost."""

@@ -11,10 +11,10 @@ from ringrift.jobs import GAME_KINDS, NODE_KINDS
 from ringrift.kernel.backoff import Backoff
 from ringrift.kernel.stall_detector import Observation
 from ringrift.kernel.value import Value
-from ringrift.store.ports import Reads, Tx
+from ringrift.store.ports import Lease, Reads, Tx
 from ringrift.store.records import Records
 from ringrift.work.breakers import BREAKERS, NODE, NODES
-from ringrift.work.claims import nodes_without_workload
+from ringrift.work.claims import unfit_nodes
 from ringrift.work.limits import QUARANTINES
 
 _NODES_PER_JOB = 2  # whose tries a job may use up
@@ -52,7 +52,15 @@ async def able_nodes(view: Reads, kind: str, variant: str) -> set[str]:
     if kind not in NODE_KINDS:
         breakers = await BREAKERS.get_many(view, [f"{NODE}:{node}" for node in sorted(nodes)])
         nodes -= {name.partition(":")[2] for name, row in breakers.items() if row.is_open()}
-    return nodes - await nodes_without_workload(view, kind, variant, nodes)
+    return nodes - await unfit_nodes(view, kind, variant, nodes)
+
+
+async def can_refuse(view: Reads, lease: Lease, node: str) -> bool:
+    """Whether *node* may refuse a job for good: another one has failed it too, or none is left that can try it."""
+    row = await TRIES.get(view, lease.job)
+    if row is not None and row.failures.keys() - {node}:
+        return True
+    return not await able_nodes(view, lease.kind, lease.variant) - {node}
 
 
 async def save_tries(tx: Tx, tries: Mapping[str, JobTries], retry: Backoff) -> None:

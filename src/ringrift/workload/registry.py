@@ -91,6 +91,10 @@ class Registry:
             self._faults[name] = str(error)
         return self._faults.get(name, "")
 
+    def runnable(self) -> list[str]:
+        """The workloads that can run here.  Loads every workload."""
+        return [name for name in self.makers if not self.find_missing(name)]
+
     def owner(self, variant: str, prefer: str | None = None) -> str:
         """The workload that plays *variant*: *prefer* if it can, else the first that can.
 

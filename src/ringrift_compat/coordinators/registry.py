@@ -46,16 +46,16 @@ _SERVED = """
 """
 # layer, name | reason
 _ABSENT = """
-    1 resource_coordinator | not yet: nodes do not measure their resources
+    1 resource_coordinator | not yet: nodes do not measure how busy their machines are
     1 cache_orchestrator | not yet: nothing keeps models in a cache
     2 recovery_manager | health_manager and the supervisor of every node do its job
     4 ephemeral_guard | not yet: nodes get no notice of their end
     5 selfplay_scheduler | not yet: all variants have the same weight
     6 multi_provider | not yet: no provider of machines is known
-    7 idle_resource_daemon | not yet: nodes do not measure their resources
+    7 idle_resource_daemon | not yet: nodes do not measure how busy their machines are
     7 quality_monitor_daemon | not yet: batches are checked when they are made, and not sampled later
     7 orphan_detection_daemon | not yet: files without a record are not searched for
-    7 training_activity | not yet: training on other machines is not observed
+    7 training_activity | not yet: copies do not hurry because a machine trains
     7 curriculum_integration | not yet: all variants have the same weight
     8 optimization_coordinator | not yet: trials do not start by themselves; Tune jobs can be requested
 """

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from ringrift.daemons import DAEMONS
 from ringrift.kernel.errors import RingriftError
 
-ALWAYS = ("beat", "elect", "run_commands")
-"""The daemons of every node, started or not: it must be visible, hold its roles and take commands."""
+ALWAYS = ("measure_facts", "beat", "elect", "run_commands")
+"""The daemons of every node, started or not: it must be visible, with what it has, hold its roles and take commands."""
+WIRE = "wire"
+"""The daemon that serves other machines; only a coordinator that is asked to has it, so it is in no list of daemons."""
 # By the categories of the documents: our daemon, with ``if`` and the setting that it needs; ``part: …``; ``not yet: …``
 # (the work that brings it) or ``retired: …`` (why nothing will); and the documented names of its duties.
 _ROWS = {
@@ -22,8 +24,11 @@ _ROWS = {
         part: the router of every node, which reads the one log of all processes = CROSS_PROCESS_POLLER
         part: settings, which are checked when a node opens = CONFIG_VALIDATOR
         redeliver = DLQ_RETRY
-        not yet: settings that nodes share over the network = CONFIG_SYNC
-        not yet: nodes over a network = P2P_BACKEND P2P_RECOVERY TAILSCALE_HEALTH CONNECTIVITY_RECOVERY
+        work = CONFIG_SYNC
+        wire = P2P_BACKEND
+        heal if cluster.heal = P2P_RECOVERY
+        watch = CONNECTIVITY_RECOVERY
+        retired: the network below is not ours to repair = TAILSCALE_HEALTH
         retired: roles are leases in the store, and no node votes = VOTER_HEALTH_MONITOR
         retired: no pool of sockets is kept that could leak; children that grow are replaced = SOCKET_LEAK_RECOVERY
         not yet: providers = P2P_AUTO_DEPLOY
@@ -88,7 +93,8 @@ _ROWS = {
         not yet: placement on idle machines = IDLE_RESOURCE UTILIZATION_OPTIMIZER UNDERUTILIZATION_RECOVERY
         not yet: placement on idle machines = RESOURCE_OPTIMIZER ADAPTIVE_RESOURCES
         not yet: room on disks = DISK_SPACE_MANAGER COORDINATOR_DISK_MANAGER
-        not yet: providers = NODE_RECOVERY MULTI_PROVIDER LAMBDA_IDLE VAST_IDLE VAST_CPU_PIPELINE NODE_AVAILABILITY
+        watch = NODE_AVAILABILITY
+        not yet: providers = NODE_RECOVERY MULTI_PROVIDER LAMBDA_IDLE VAST_IDLE VAST_CPU_PIPELINE
         not yet: providers = AVAILABILITY_PROVISIONER AVAILABILITY_CAPACITY_PLANNER
     """,
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ringrift.daemons import DAEMONS
 from ringrift.kernel.errors import require_name
 from ringrift.kernel.settings import PROFILES
-from ringrift_compat.daemons.duties import DUTIES, Duty
+from ringrift_compat.daemons.duties import DUTIES, WIRE, Duty
 from ringrift_compat.daemons.types import DaemonType
 
 _OURS = {daemon.name: (place, daemon) for place, daemon in enumerate(DAEMONS)}
@@ -24,7 +24,7 @@ class DaemonSpec:
     """The part that does its duty."""
     depends_on: tuple[DaemonType, ...] = ()
     profiles: frozenset[str] = frozenset()
-    """The profiles that start it; none for a duty that is not built yet."""
+    """The profiles that start it; none for a duty that is not built yet or starts only by its name."""
     critical: bool = False
 
 
@@ -35,12 +35,14 @@ def _spec(duty: Duty) -> DaemonSpec:
     depends_on = (DaemonType.EVENT_ROUTER,)
     if not duty.is_done:
         return DaemonSpec(kind, duty, depends_on)
+    if duty.target == WIRE:
+        return DaemonSpec(kind, duty, depends_on)
     _, daemon = _OURS[duty.target]
     return DaemonSpec(kind, duty, depends_on, daemon.profiles, daemon.critical)
 
 
 def _place(duty: Duty) -> int:
-    if duty.kind == "daemon":
+    if duty.kind == "daemon" and duty.target != WIRE:
         return _OURS[duty.target][0]
     return -1 if duty.kind == "part" else len(DAEMONS)
 

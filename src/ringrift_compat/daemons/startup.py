@@ -10,11 +10,11 @@ import msgspec
 from ringrift.kernel.errors import GaveUp, RingriftError, SettingsError, SupervisionError
 from ringrift.supervision.supervisor import Supervisor
 from ringrift.work.limits import KINDS
-from ringrift_compat.daemons.duties import DUTIES, OF_THE_BUS
+from ringrift_compat.daemons.duties import DUTIES, OF_THE_BUS, WIRE
 from ringrift_compat.daemons.registry import DAEMON_REGISTRY, get_profile_daemons
 from ringrift_compat.daemons.status import UNREGISTERED, Book, Start, Users
 from ringrift_compat.daemons.types import DaemonManagerConfig, DaemonState, DaemonType
-from ringrift_compat.embedded_host import get_host, open_host, rest
+from ringrift_compat.embedded_host import get_host, offer_wire, open_host, rest
 from ringrift_compat.embedded_node import EmbeddedNode
 
 _CLEAR_SECONDS, _CLEAR_POLLS_MAX = 0.01, 500
@@ -107,6 +107,8 @@ class Startup:
 
     async def _begin(self, kind: DaemonType, by_name: bool) -> bool:
         book, supervisor = self._book, (await open_host(self._node)).supervisor
+        if book.daemon(kind, self._users) == WIRE and (obstacle := await offer_wire(self._node)):
+            return self._refuse(kind, obstacle)
         daemon = self._declare(supervisor, kind)
         before = book.started.get(kind)
         book.started[kind] = Start(self._manager, by_name or (before is not None and before.by_name))

@@ -10,9 +10,10 @@ from ringrift.kernel.value import Value
 from ringrift.store.ports import Reads, Tx
 from ringrift.store.records import Records
 from ringrift_compat.embedded_node import EmbeddedNode, embedded
-from ringrift_compat.events import old_names
+from ringrift_compat.events import old_names, remote_queue
 from ringrift_compat.events.event_router import EXAMINED_MAX, EventRouter, select
 from ringrift_compat.events.router_event import EventSource, Origins, RouterEvent
+from ringrift_compat.remote import coordinators, wait_for
 
 _PAGE = 1000
 _TIMEOUT_SECONDS = 300.0
@@ -47,6 +48,8 @@ _VIEW = _View()
 class CrossProcessEventQueue:
     """Keeps events for subscribers of any process, over restarts; only a subscriber moves its own position.
 
+    A program without a store uses the log of the coordinators at RINGRIFT_COORDINATOR_URL, under the scopes of its key.
+
     A subscriber that has not polled for *subscriber_timeout* seconds is forgotten, as any program that uses the queue
     observes on its own clock: nothing is kept for it until it subscribes again.
     """
@@ -56,11 +59,16 @@ class CrossProcessEventQueue:
 
     def publish(self, event_type: object, payload: Mapping[str, Any] | None = None, source: str = "") -> str:
         """Publish and wait until it is durable; the id of the event."""
+        if urls := coordinators():
+            return wait_for(urls, lambda client: remote_queue.publish(client, event_type, payload or {}))
         return _VIEW.publish_sync(event_type, payload, source).event_id
 
     def subscribe(self, subscriber_id: str) -> None:
         """Keep what comes from now on for *subscriber_id*; a known one stays where it is."""
-        embedded.call(_register(embedded.node(), check_name("subscriber", subscriber_id), self._seconds))
+        check_name("subscriber", subscriber_id)
+        if urls := coordinators():
+            return wait_for(urls, lambda client: remote_queue.subscribe(client, subscriber_id))
+        embedded.call(_register(embedded.node(), subscriber_id, self._seconds))
 
     def poll(self, subscriber_id: str, event_types: Iterable[object] = (), limit: int = 100) -> list[RouterEvent]:
         """The next events for *subscriber_id*, oldest first, of these types or all.  Its position does not move.
@@ -68,14 +76,20 @@ class CrossProcessEventQueue:
         Raises UnknownName, also for one that was forgotten.
         """
         names = frozenset(map(old_names.canonical, event_types))
+        if urls := coordinators():
+            return wait_for(urls, lambda client: remote_queue.poll(client, subscriber_id, names, limit))
         return embedded.call(_poll(embedded.node(), subscriber_id, names, limit))
 
     def ack(self, subscriber_id: str, event_id: str) -> None:
         """Move *subscriber_id* to this event.  Raises UnknownName."""
+        if urls := coordinators():
+            return wait_for(urls, lambda client: remote_queue.acknowledge(client, subscriber_id, event_id))
         embedded.call(_acknowledge(embedded.node(), subscriber_id, event_id))
 
     def unsubscribe(self, subscriber_id: str) -> None:
         """Keep nothing for *subscriber_id* any more.  Raises UnknownName."""
+        if urls := coordinators():
+            return wait_for(urls, lambda client: remote_queue.unsubscribe(client, subscriber_id))
         embedded.call(_forget(embedded.node(), subscriber_id))
 
 

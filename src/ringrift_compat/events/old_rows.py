@@ -24,7 +24,7 @@ from ringrift.events import (
     work,
 )
 from ringrift.events.base import Event
-from ringrift.kernel.value import Value
+from ringrift.kernel.value import Value, changed
 
 
 class Row(Value):
@@ -93,6 +93,12 @@ def _any(names: str, *events: type[Event]) -> tuple[Row, tuple[str, ...]]:
     return Row(event=events[0], also=events[1:]), tuple(names.split())
 
 
+def _also(event: type[Event], entry: tuple[Row, tuple[str, ...]]) -> tuple[Row, tuple[str, ...]]:
+    """*entry* for *event* too, whatever its fields."""
+    row, names = entry
+    return changed(row, also=(event,)), names
+
+
 _TASK = {"task_id": "task", "task_type": "kind", "status": "state"}
 _EXPORTED = {"samples_exported": "count"}
 _MATCHED = {"model_id": "candidate", "win_rate": "score"}
@@ -113,6 +119,7 @@ def _has_loss_trend(event: work.Progressed) -> bool:
 TABLE: tuple[tuple[Row, tuple[str, ...]], ...] = (
     # -- the loop ------------------------------------------------------------------------------------------------------
     _to(selfplay.BatchFinished, "SELFPLAY_COMPLETE=GAME_BATCH_READY NEW_GAMES_AVAILABLE=NEW_GAMES DATABASE_CREATED"),
+    _to(selfplay.BatchFinished, "QUEUED_EVENTS_SYNCED", island=True),
     _to(data.Synced, "DATA_SYNC_COMPLETED=SYNC_COMPLETED GAME_SYNCED", {"games_synced": "games"}, kind="games"),
     _to(data.Synced, "P2P_MODEL_SYNCED MODEL_SYNC_COMPLETE", kind="model"),
     _to(data.Synced, "REPAIR_COMPLETED", repair=True),
@@ -176,8 +183,10 @@ TABLE: tuple[tuple[Row, tuple[str, ...]], ...] = (
     _to(work.Started, "BATCH_DISPATCHED", kind="play"),
     _to(work.Started, "DATA_SYNC_STARTED=SYNC_STARTED", kind="sync", purpose="games"),
     _to(work.Started, "NPZ_EXPORT_STARTED", kind="export"),
-    # A claim of a training job takes the training slot of its variant.
-    _to(work.Started, "TRAINING_STARTED TRAINING_LOCK_ACQUIRED", kind="train"),
+    _to(work.Started, "TRAINING_STARTED", kind="train"),
+    # A claim of a training job takes the training slot of its variant, as a program does with the lock.
+    _also(training.Locked, _to(work.Started, "TRAINING_LOCK_ACQUIRED", kind="train")),
+    _to(training.LockTimedOut, "TRAINING_LOCK_TIMEOUT LOCK_TIMEOUT"),
     _to(work.Started, "CHECKPOINT_LOADED", resumed=True),
     _to(work.Started, "MODEL_DISTRIBUTION_STARTED", kind="distribute"),
     _to(work.Progressed, "TASK_HEARTBEAT"),

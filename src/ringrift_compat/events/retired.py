@@ -6,7 +6,7 @@ _REASONS: dict[str, str] = {
         QUORUM_RESTORED QUORUM_AT_RISK QUORUM_RECOVERY_STARTED QUORUM_VALIDATION_FAILED QUORUM_PRIORITY_RECONNECT
         SPLIT_BRAIN_DETECTED SPLIT_BRAIN_RESOLVED BACKUP_CANDIDATES_PROBED""",
     "a role is released and taken from the store, never handed from node to node": "COORDINATOR_HANDOFF",
-    "nodes meet in the store, not by gossip: there is no second view of the cluster that could part or heal": """
+    "the store decides, and gossip only shortens suspicion: there is no second view that could part or heal": """
         PARTITION_HEALING_STARTED PARTITION_HEALED PARTITION_HEALING_FAILED HEALING_CONVERGENCE_FAILED
         GOSSIP_STATE_CLEANUP_COMPLETED PEER_DISCOVERY_EMERGENCY IDLE_STATE_BROADCAST IDLE_STATE_REQUEST""",
     "no peer-to-peer process stands beside a node that would have to be restarted by itself": """
@@ -22,9 +22,8 @@ _REASONS: dict[str, str] = {
     "there is one store, written in transactions: no state is saved from memory now and then": "STATE_PERSISTED",
     "one connection writes to the store: there is no pool that could run out": """
         SQLITE_BACKPRESSURE SQLITE_CONNECTION_WARNING""",
-    "no one waits for a lock: a claim under a taken slot is refused at once, and a lease has a fence": """
-        LOCK_TIMEOUT DEADLOCK_DETECTED TRAINING_LOCK_TIMEOUT""",
-    "every node claims from one queue: there is no second one for when the first is away": """
+    "every wait for a lock ends after its time, and a lock ends with its holder": "DEADLOCK_DETECTED",
+    "a node that is cut off cannot tell that it plays on alone; what it played comes in as QUEUED_EVENTS_SYNCED": """
         AUTONOMOUS_QUEUE_ACTIVATED AUTONOMOUS_QUEUE_DEACTIVATED""",
     "weights are not carried over from one variant to another": "CASCADE_TRANSFER_TRIGGERED CASCADE_TRANSFER_FAILED",
     "how samples are drawn is the workload's own business": "PER_BUFFER_REBUILT PER_PRIORITIES_UPDATED",

@@ -132,7 +132,8 @@ def _make(node_id: str, state: NodeHealthState, message: str) -> NodeMonitoringS
     return NodeMonitoringStatus(healthy, status, message, node_id=node_id, state=state)
 
 
-async def _read(node: EmbeddedNode) -> dict[str, NodeMonitoringStatus]:
+async def read_nodes(node: EmbeddedNode) -> dict[str, NodeMonitoringStatus]:
+    """The health of every node that is in the roster."""
     return await node.extension(_NodeSurvey).read()
 
 
@@ -164,7 +165,7 @@ class HealthCheckOrchestrator:
 
     def get_all_node_health(self) -> dict[str, NodeMonitoringStatus]:
         """The health of every node that is in the roster.  Raises what reading the store raises."""
-        return embedded.call(_read(embedded.node()))
+        return embedded.call(read_nodes(embedded.node()))
 
     def get_healthy_nodes(self) -> list[str]:
         """The ids of nodes that live and have no trouble.  Raises what reading the store raises."""

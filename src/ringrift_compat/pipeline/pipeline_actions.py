@@ -97,7 +97,7 @@ async def _refuse(node: EmbeddedNode, stage: str) -> str:
 
 async def _request(node: EmbeddedNode, action: _Action, variant: str, reason: str, seconds: float) -> _Outcome:
     deadline = node.clock.tick() + seconds
-    request, position, answered = await embedded.post(_publish(node, action, variant, reason))
+    request, position, answered = await embedded.post(request_stage(node, action.request, variant, reason))
     details: dict[str, Any] = {"request": request}
     if answered is None:
         error = f"no coordinator has answered within {ANSWER_SECONDS_MAX:g} s; the request is kept"
@@ -116,8 +116,8 @@ async def _request(node: EmbeddedNode, action: _Action, variant: str, reason: st
     return outcome
 
 
-async def _publish(
-    node: EmbeddedNode, action: _Action, variant: str, reason: str
+async def request_stage(
+    node: EmbeddedNode, stage: str, variant: str, reason: str
 ) -> tuple[str, int, tuple[Verdict, Line] | None]:
     """Open the line if it is not open, and publish the request: its id, its position, and its answer."""
     host = await embedded_host.start_daemons(node, _PIPELINE)
@@ -125,7 +125,7 @@ async def _publish(
         await embedded_host.start_daemons(node, "rescue", embedded_host.WORK_DAEMON)
     async with node.store.read() as view:
         line = await LINES.get(view, variant)
-    events: list[Opened | Requested] = [Requested(variant=variant, stage=action.request, reason=reason)]
+    events: list[Opened | Requested] = [Requested(variant=variant, stage=stage, reason=reason)]
     if line is None:
         work = host.settings.work
         # Raises UnknownName where no workload plays this variant.

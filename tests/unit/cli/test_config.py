@@ -300,14 +300,14 @@ def test_a_setting_that_only_one_side_has_differs() -> None:
 def test_a_start_warns_of_variables_without_effect(home: Path, output: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line each on stderr, at every start of a run; a look stays quiet."""
     monkeypatch.setenv("RINGRIFT_NODE_IDD", "a")
-    monkeypatch.setenv("RINGRIFT_P2P_URL", "a")
+    monkeypatch.setenv("RINGRIFT_RAFT_ENABLED", "a")
 
     _, _, errors = output("run", "--variants", "chess_2p", *FAKE)
     _, _, quiet = output("config", "show", *FAKE)
 
     assert errors.splitlines()[:2] == [
         "ringrift: warning: RINGRIFT_NODE_IDD is unknown and has no effect; did you mean RINGRIFT_NODE_ID?",
-        "ringrift: warning: RINGRIFT_P2P_URL has no effect yet; it comes with: nodes over a network",
+        "ringrift: warning: RINGRIFT_RAFT_ENABLED has no effect yet; it comes with: a store on several machines",
     ]
     assert quiet == ""
 

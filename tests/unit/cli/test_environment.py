@@ -44,14 +44,14 @@ def test_a_wrong_value_is_refused(name: str, value: str) -> None:
 
 def test_a_documented_variable_that_nothing_reads_yet_is_no_misspelling() -> None:
     """It is told as having no effect, with what brings it; a variable that nobody documents is told as unknown."""
-    effective = read_settings({"RINGRIFT_SWIM_ENABLED": "true", "RINGRIFT_SWIN_ENABLED": "true"})
+    effective = read_settings({"RINGRIFT_RAFT_ENABLED": "true", "RINGRIFT_RAFTT_ENABLED": "true"})
 
     context = Context(Namespace(), effective, SystemClock())
     details = [detail for name, _, detail in _run_checks(context) if name == "variable"]
     misspelt, unread = details
     assert details == list(effective.warnings)
-    assert misspelt == "RINGRIFT_SWIN_ENABLED is unknown and has no effect; did you mean RINGRIFT_SWIM_ENABLED?"
-    assert unread == "RINGRIFT_SWIM_ENABLED has no effect yet; it comes with: nodes over a network"
+    assert misspelt == "RINGRIFT_RAFTT_ENABLED is unknown and has no effect; did you mean RINGRIFT_RAFT_ENABLED?"
+    assert unread == "RINGRIFT_RAFT_ENABLED has no effect yet; it comes with: a store on several machines"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,11 @@ def test_a_documented_variable_that_nothing_reads_yet_is_no_misspelling() -> Non
         ("RINGRIFT_COORDINATOR_DB", "/x/other.db", "store.path", "/x/other.db"),
         ("RINGRIFT_NODE_ID", "n7", "node.id", "n7"),
         ("RINGRIFT_IS_COORDINATOR", "true", "node.profile", "coordinator"),
+        ("RINGRIFT_COORDINATOR_URL", "http://a:1, https://b ,", "node.coordinators", ("http://a:1", "https://b")),
+        ("RINGRIFT_P2P_URL", "http://a:1", "node.coordinators", ("http://a:1",)),
+        ("RINGRIFT_P2P_PORT", "9000", "wire.port", 9000),
+        ("RINGRIFT_P2P_STARTUP_GRACE_PERIOD", "30", "cluster.grace_seconds", 30.0),
+        ("RINGRIFT_SWIM_ENABLED", "true", "cluster.swim", True),
         ("RINGRIFT_IS_COORDINATOR", "false", "node.profile", "training_node"),
         ("RINGRIFT_JOB_GRACE_PERIOD", "7", "work.grace_seconds", 7.0),
         ("RINGRIFT_TRACE_DEBUG", "true", "trace.debug", True),
@@ -104,8 +109,7 @@ def test_the_variable_for_details_is_a_flag() -> None:
 
 def test_each_variable_that_nothing_reads_yet_has_a_warning_and_no_other_has() -> None:
     """One line each, which names the work that brings it; a variable that is obeyed has none."""
-    absent = "COORDINATOR_URL P2P_URL CLUSTER_AUTH_TOKEN P2P_PORT P2P_STARTUP_GRACE_PERIOD SWIM_ENABLED RAFT_ENABLED"
-    names = [f"RINGRIFT_{name}" for name in (*absent.split(), "ALLOW_PENDING_GATE")]
+    names = ["RINGRIFT_RAFT_ENABLED", "RINGRIFT_ALLOW_PENDING_GATE"]
     obeyed = {"RINGRIFT_NODE_ID": "a", "RINGRIFT_EXTRACTED_LOOPS": "false", "RINGRIFT_DLQ_PATH": "x"}
 
     lines = read_settings({**dict.fromkeys(names, "1"), **obeyed}).warnings
@@ -113,6 +117,43 @@ def test_each_variable_that_nothing_reads_yet_has_a_warning_and_no_other_has() -
     assert [line.split()[0] for line in lines] == names
     assert all(" has no effect yet; it comes with: " in line for line in lines)
     assert read_settings(obeyed).warnings == ()
+
+
+def test_the_newer_name_of_the_address_wins() -> None:
+    """Whichever the environment lists first."""
+    older, newer = {"RINGRIFT_P2P_URL": "http://old"}, {"RINGRIFT_COORDINATOR_URL": "http://new"}
+
+    assert read_settings({**older, **newer}).settings.node.coordinators == ("http://new",)
+    assert read_settings({**newer, **older}).settings.node.coordinators == ("http://new",)
+
+
+@pytest.mark.parametrize("token", ["rr-0badcafe-secret", "rr-0badcafe-\udcffsecret"])
+def test_a_token_in_the_environment_is_in_no_setting_and_no_message(token: str) -> None:
+    """Also if it is none: neither in what is in force nor in warnings nor in the error."""
+    try:
+        effective = read_settings({"RINGRIFT_CLUSTER_AUTH_TOKEN": token})
+        text = f"{effective.in_force()} {effective.warnings} {effective}"
+    except SettingsError as error:
+        text = f"{error!r} {vars(error)} {error.__cause__!r}"
+        assert "(not shown)" in text
+
+    assert "0badcafe" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("RINGRIFT_COORDINATOR_URL", "attic:8770"),
+        ("RINGRIFT_P2P_PORT", "65536"),
+        ("RINGRIFT_P2P_PORT", "-1"),
+        ("RINGRIFT_P2P_STARTUP_GRACE_PERIOD", "-1"),
+        ("RINGRIFT_SWIM_ENABLED", "perhaps"),
+    ],
+)
+def test_a_wrong_value_about_the_cluster_is_refused(name: str, value: str) -> None:
+    """Before anything starts."""
+    with pytest.raises(SettingsError):
+        read_settings({name: value})
 
 
 def test_the_daemons_of_the_loops_are_there() -> None:

@@ -5,7 +5,7 @@ from ringrift.cli.commands.status import _LISTED_MAX, _as_text, _does
 from ringrift.cluster.activity import Activity, _RunningJob
 from ringrift.cluster.alerts import Alert
 from ringrift.cluster.daemon_summary import DaemonSummary
-from ringrift.cluster.roster import NodeRecord
+from ringrift.cluster.roster import NodeRecord, NodeState
 from ringrift.kernel.health import Health, Status
 from ringrift.pipeline.system_health import SystemHealth
 from ringrift.supervision.status import DaemonStatus
@@ -26,7 +26,9 @@ def state(*, activity: Activity = IDLE, gone: bool = False, alerts: int = 0) -> 
     empty: dict[str, object] = {
         name: [] for name in ("run_states", "lines", "claimed", "dead", "roles", "deliveries", "breakers", "faults")
     }
-    return empty | {"position": 7, "tally": {}, "nodes": [node], "alerts": open_alerts, "health": health}
+    states = {"n1": NodeState.LEFT if gone else NodeState.ALIVE}
+    empty |= {"position": 7, "tally": {}, "nodes": [node], "node_states": states}
+    return empty | {"alerts": open_alerts, "health": health}
 
 
 def test_a_node_shows_what_it_does() -> None:

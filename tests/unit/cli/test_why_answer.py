@@ -113,6 +113,19 @@ CASES: list[tuple[str, Situation, str]] = [
         f"waits: no node that can play {V} is r",
     ),
     ("no_node", changed(SOUND, nodes=()), f"waits: no node that can train {V} is running"),
+    (
+        "no_fit",
+        changed(
+            SOUND,
+            nodes=(NODE, changed(NODE, id="n2"), changed(NODE, id="c", profile="coordinator")),
+            jobs=(job("train"),),
+            verdicts=(
+                closed("claim.train", "node n1 cannot do train jobs: it has no GPU, gpu is needed"),
+                closed("claim.train", "node n2 cannot do train jobs: its key lacks the scope train", since=9300.0),
+            ),
+        ),
+        "waits: node n1 cannot do train jobs: it has no GPU, gpu is needed; nor can 1 more",
+    ),
     ("failing", changed(SOUND, failures=(FAILURE,)), "waits: training fails: no such move (given up after 3 attempts)"),
     (
         "failing",
@@ -164,6 +177,16 @@ def test_each_cause_is_the_answer_where_it_holds(cause: str, facts: Situation, t
 
     assert (reply.cause, reply.text[: len(text)]) == (cause, text)
     assert first_line(facts, reply).startswith(f"{V} {text}")
+
+
+@pytest.mark.parametrize("rule", ["run workload fake: no x", "do train jobs: it has no GPU, gpu is needed"])
+def test_a_node_that_cannot_is_no_cause_while_another_can(rule: str) -> None:
+    """The other one is only busy."""
+    verdict = closed("claim.train", f"node n1 cannot {rule}")
+    facts = changed(SOUND, jobs=(job("train"),), verdicts=(verdict,), nodes=(NODE, changed(NODE, id="n2")))
+
+    assert answer(facts).cause == "refused"
+    assert answer(changed(facts, nodes=(NODE,))).cause in ("no_workload", "no_fit")
 
 
 def test_every_cause_has_its_case() -> None:

@@ -29,6 +29,7 @@ from ringrift.events import (
     node,
     pipeline,
     reader,
+    training,
     work,
 )
 from ringrift.events.base import Event
@@ -41,6 +42,10 @@ TABLE: list[tuple[Event, str]] = [
     (daemon.Cleared(daemon="fill", node="n"), "-daemon n/fill"),
     (node.Lost(node="n", seconds=15.0), "+warning node_lost n"),
     (node.Recovered(node="n"), "-node_lost n"),
+    (node.KeyShared(node="n", processes="a, b"), "+severe key_shared n"),
+    (node.KeyChanged(node="n", change="rotated"), "-key_shared n"),
+    (training.LockTimedOut(variant=V, node="n", seconds=5.0), "+minor training_lock hex8_2p"),
+    (training.Locked(variant=V, node="n", owner="p", fence=1), "-training_lock hex8_2p"),
     (node.Quarantined(node="n", reason="it lies"), "+severe quarantine n"),
     (node.Released(node="n"), "-quarantine n"),
     (

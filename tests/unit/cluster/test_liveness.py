@@ -41,7 +41,7 @@ def test_a_loss_and_a_return_are_published_once(
     """The published loss is remembered by the beat at which the node fell silent."""
     record = NodeRecord(id="n", profile="full", address="x", beat=beat, gone=gone)
 
-    changes, still_lost = node_changes([record], {"n"} if silent else set(), lost, 15.0)
+    changes, still_lost = node_changes([record], {"n": 15.0} if silent else {}, lost)
 
     assert (tuple(changes), still_lost) == (events, remembered)
 

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from ringrift.cluster.activity import ActivityTracker
+from ringrift.cluster.facts import FactsMeter
 from ringrift.cluster.roster import NodeRecord
 from ringrift.daemons.beat import _ClockWatch, beat
 from ringrift.events.health import Changed
@@ -31,6 +32,7 @@ class Heart:
             activity=self.activity,
             supervisor=self.supervisor,
             router=self.world.router,
+            facts=FactsMeter("", {}, None),
             memory=_ClockWatch(),
         )
         return [(event.before, event.status) for event in await self.world.events(Changed)]

@@ -8,6 +8,7 @@ import pytest
 
 from ringrift.blobs.folder import FolderBlobs
 from ringrift.cluster.activity import ActivityTracker
+from ringrift.cluster.facts import FactsMeter
 from ringrift.cluster.leadership import Roles
 from ringrift.cluster.roster import NodeRecord
 from ringrift.daemons.beat import _ClockWatch, beat
@@ -29,7 +30,8 @@ def test_a_beat_shows_that_the_node_lives(tmp_path: Path) -> None:
     """Each beat writes the node's record with another number."""
 
     async def story(world: World) -> None:
-        record = NodeRecord(id="here", profile="full", address="/blobs", beat=0, ephemeral=True)
+        facts = FactsMeter("", {}, None)
+        record = NodeRecord(id="here", profile="full", address="/blobs", beat=0, ephemeral=True, facts=facts.facts)
         beats = []
         for _ in range(3):
             world.clock.seconds += 5.0
@@ -40,6 +42,7 @@ def test_a_beat_shows_that_the_node_lives(tmp_path: Path) -> None:
                 activity=ActivityTracker("here"),
                 supervisor=supervisor(world),
                 router=world.router,
+                facts=facts,
                 memory=_ClockWatch(),
             )
             [actual] = await world.roster.all_nodes()

@@ -8,12 +8,16 @@ from ringrift.cluster import alerts
 from ringrift.cluster.activity import Activity
 from ringrift.cluster.alerts import Alert
 from ringrift.cluster.daemon_summary import DaemonSummary
+from ringrift.cluster.liveness import STARTING
 from ringrift.cluster.recovery import ERRORS, ErrorReport
+from ringrift.cluster.roster import NodeRecord
 from ringrift.events.alert import Raised
 from ringrift.jobs import Train
 from ringrift.kernel.breaker import BreakerState
 from ringrift.kernel.health import Health, Status
 from ringrift.kernel.settings import Settings
+from ringrift.kernel.value import changed
+from ringrift.pipeline.healer import find_troubles
 from ringrift.pipeline.health_survey import HealthSurvey
 from ringrift.pipeline.line import Stage, needed_blobs
 from ringrift.pipeline.system_health import HealthFacts, judge
@@ -76,6 +80,35 @@ def test_a_rented_machine_that_vanishes_is_no_issue(tmp_path: Path) -> None:
         await world.beat("n3")
         await watched.look()
         assert await watched.issues(60.0) == ["nodes/n3"]
+
+    play(tmp_path, story)
+
+
+def test_a_node_that_is_starting_is_outside_the_score_and_left_alone(tmp_path: Path) -> None:
+    """Until it reports: however long it is silent, whatever it reported before; its files count as there."""
+
+    async def story(world: World) -> None:
+        failed = changed(RATE, state="failed", health=Health(part="rate", status=Status.UNHEALTHY, reason="no disk"))
+        activity = Activity(daemons=DaemonSummary(statuses=(failed,)))
+        record = NodeRecord(id="n3", profile="full", address="n3", beat=7, activity=activity)
+        await world.roster.put(record)
+        async with world.store.begin() as tx:
+            await STARTING.put_at(tx, {"n3": 7})
+        await world.keep(at(Stage.COLLECTING).line)
+        for name in needed_blobs(at(Stage.COLLECTING).line):
+            await world.hold(name, "n3", "n1")
+        watched = Watched(world)
+        await watched.look()
+
+        facts = await watched.look(400.0)
+
+        assert judge(facts).issues == ()
+        assert judge(facts).off[-1] == "nodes/n3 (starting)"
+        assert find_troubles(facts) == []
+        await world.roster.put(changed(record, beat=8))
+        facts = await watched.look(1.0)
+        assert [issue.part for issue in judge(facts).issues] == ["daemons/n3/rate", "nodes/n3"]
+        assert [trouble.subject for trouble in find_troubles(facts)] == ["daemon:n3/rate"]
 
     play(tmp_path, story)
 

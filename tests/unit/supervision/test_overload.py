@@ -9,6 +9,7 @@ import pytest
 
 from ringrift.bus.router import Router
 from ringrift.cluster.activity import ActivityTracker
+from ringrift.cluster.facts import FactsMeter
 from ringrift.cluster.roster import NodeRecord, Roster
 from ringrift.daemons.beat import SPEC as BEAT
 from ringrift.events.custom import Published
@@ -257,6 +258,7 @@ def test_a_busy_time_is_in_the_log_once_the_store_answers(tmp_path: Path) -> Non
         record = NodeRecord(id="here", profile="full", address="/blobs", beat=0)
         parts = PARTS | {"roster": Roster(store, clock, 5.0), "record": record, "router": world.router}
         parts |= {"clock": clock, "activity": ActivityTracker("here"), "supervisor": sup}
+        parts |= {"facts": FactsMeter("", {}, None)}
         async with sup.run([BEAT], parts, "full"):
             store.error = LOCKED
             began = clock.tick()

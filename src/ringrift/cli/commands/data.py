@@ -38,7 +38,7 @@ async def _nodes(context: Context) -> list[NodeRecord]:
         nodes = await NODES.scan(view)
     if name is not None:
         require_name("node", name, nodes)
-    return [node for id, node in nodes.items() if name in (None, id)]
+    return [node for id, node in nodes.items() if name in (None, id) and node.has_files]
 
 
 async def _holdings(context: Context) -> list[tuple[NodeRecord, list[str]]]:

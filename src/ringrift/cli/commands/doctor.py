@@ -58,7 +58,7 @@ async def _inspect_content(context: Context) -> list[_Check]:
     checks = [("record", False, str(error)) for error in damaged] or [("records", True, "decisions and evidence: ok")]
     faults = node_faults(nodes, context.clock, context.settings.cluster.beat_seconds)
     checks += [("fault", False, fault) for fault in faults]
-    for node in nodes:
+    for node in (node for node in nodes if node.has_files):
         damage = ask_disk(partial(_find_damage, Folder(node.address, node.id)), node.address, _BLOB_SECONDS_MAX)
         checks.append((f"files of {node.id}", not damage, damage or f"{node.address}: ok"))
     return checks

@@ -4,7 +4,9 @@ import asyncio
 import os
 import signal
 import sys
+from argparse import Namespace
 from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import Any, TypeVar
@@ -15,6 +17,7 @@ from ringrift.cli import html_report, report
 from ringrift.cli.command import Command, Context, Output, Parser, parse_overrides
 from ringrift.cli.live import Live
 from ringrift.cli.logs import log_events, start_logs
+from ringrift.cli.over_wire import open_workers, plan_over_wire
 from ringrift.cli.run_plan import Plan, make_plan, require_alone, save_session
 from ringrift.cli.runs import begin_run, end_run
 from ringrift.events import catalog
@@ -54,6 +57,7 @@ def _arguments(parser: Parser) -> None:
     add("--variants", metavar="A,B", help="variants to train (default: those of the settings)")
     add("--seed", type=int, metavar="N", help="random seed (default: a new one; a store keeps its seed)")
     add("--nodes", type=int, metavar="N", help="nodes of the local cluster (default: the workload's)")
+    add("--over-wire", action="store_true", help="the nodes are worker processes that a coordinator serves over HTTP")
     add("--plain", action="store_true", help="print lines instead of a live table")
     add("--report", metavar="FILE", help="JSON report, with an HTML page beside it (default: in RINGRIFT_HOME)")
 
@@ -186,11 +190,16 @@ class _Run:
         await wait_for(self._cluster.store, everyone_rests, self._clock, limit, poll_seconds=_POLL_SECONDS)
 
 
-async def _run(plan: Plan, live: Live, clock: Clock) -> tuple[int, report.Report]:
-    """Run *plan*; the exit code and the report.  Raises Unreachable."""
+async def _run(plan: Plan, live: Live, clock: Clock, options: Namespace) -> tuple[int, report.Report]:
+    """Run *plan*; the exit code and the report.  Raises Unreachable, ChildDied."""
     rng, begun = Random(SystemRandom().getrandbits(64)), clock.now()
-    async with Cluster.open(plan.settings, plan.nodes, clock, rng, lines=plan.lines) as cluster:
+    workers = len(plan.nodes) if options.over_wire else 0
+    plan = plan_over_wire(plan) if options.over_wire else plan
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(Cluster.open(plan.settings, plan.nodes, clock, rng, lines=plan.lines))
         log_events(cluster.nodes)
+        if workers:
+            await stack.enter_async_context(open_workers(plan, workers, cluster.store, live, clock, options))
         await _cancel_proof(cluster.store, cluster.nodes[0].envelopes)
         await save_session(cluster.store, plan.session)
         minutes = plan.session.seconds / 60
@@ -239,9 +248,10 @@ def _prepare(context: Context) -> Output:
         live.line(note)
     limit = "" if plan.loop_seconds is None else f", {plan.loop_seconds / 60:.1f} minutes, then the proof"
     workloads = ", ".join(dict.fromkeys(line.workload for line in plan.lines.values()))
-    live.line(f"{len(plan.nodes)} nodes, workload {workloads}, store {settings.store.path}, log {log}")
+    kind = "workers over HTTP" if options.over_wire else "nodes"
+    live.line(f"{len(plan.nodes)} {kind}, workload {workloads}, store {settings.store.path}, log {log}")
     live.line(f"seed {settings.policy.seed}, variants {', '.join(settings.policy.variants)}{limit}")
-    code, result = asyncio.run(_run(plan, live, clock))
+    code, result = asyncio.run(_run(plan, live, clock, options))
     path.write_text(report.as_json(result))
     page.write_text(html_report.as_page(result))
     stopped = "" if code in (0, ExitCode.NOT_PROVEN) else '   (stopped early; "ringrift run" goes on)'

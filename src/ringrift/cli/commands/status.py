@@ -11,8 +11,8 @@ from ringrift.cli.formats import ago, duration, short, since, table
 from ringrift.cli.presence import disabled_lines
 from ringrift.cluster.activity import Activity
 from ringrift.cluster.health import SurveyedNodes
-from ringrift.cluster.liveness import LOST_NODES
-from ringrift.cluster.roster import NODES, SILENT_BEATS
+from ringrift.cluster.liveness import stored_states
+from ringrift.cluster.roster import NODES, SILENT_BEATS, NodeState
 from ringrift.kernel.breaker import BreakerState
 from ringrift.kernel.stall_detector import StallDetector
 from ringrift.pipeline.health_survey import read_facts
@@ -31,7 +31,8 @@ def _as_text(state: Mapping[str, Any], now: float) -> str:
         lines.append((line.variant, line.stage, *model, line.counts.games, line.fresh))
     head = ("variant", "stage", "since", "generation", "champion", "promotions", "games", "waiting for export")
     jobs = [(kind, *(counts.get(name, 0) for name in STATES)) for kind, counts in sorted(state["tally"].items())]
-    does = {node.id: "left" if node.gone else _does(node.activity) for node in state["nodes"]}
+    states = {id: text for id, text in state["node_states"].items() if text != NodeState.ALIVE}
+    does = {node.id: states.get(node.id) or _does(node.activity) for node in state["nodes"]}
     nodes = [(node.id, node.profile, does[node.id], node.address) for node in state["nodes"]]
     roles = ", ".join(f"{role.role}={role.holder or 'none'} (term {role.term})" for role in state["roles"])
     problems, off = _problems(state, now), disabled_lines(state["nodes"])
@@ -81,15 +82,17 @@ async def _question(context: Context) -> Output:
     async with context.store.read() as view:
         for (kind, name), count in (await view.count_jobs()).items():
             tally.setdefault(kind, {})[name] = count
-        nodes, lost = await NODES.all(view), await LOST_NODES.scan(view)
-        # Who was not reported lost is believed to live: unlike ``ringrift health``, this looks only once.
-        silent = frozenset(node.id for node in nodes if lost.get(node.id) == node.beat)
-        moved, seconds = frozenset(node.id for node in nodes) - silent, SILENT_BEATS * beat_seconds
+        nodes = await NODES.all(view)
+        states = await stored_states(view, nodes)
+        # A node that was not reported lost is believed to live: unlike ``ringrift health``, this looks only once.
+        silent = frozenset(id for id, text in states.items() if text is NodeState.LOST)
+        moved, seconds = frozenset(set(states) - silent), SILENT_BEATS * beat_seconds
+        moved -= {id for id, text in states.items() if text is NodeState.STARTING}
         survey = SurveyedNodes(nodes=tuple(nodes), silent=silent, moved=moved, seconds=seconds)
         facts = await read_facts(view, survey, settings, clock, StallDetector())
         state = {"run_states": facts.run_states, "position": context.store.position, "lines": await LINES.all(view)}
         state |= {"tally": tally} | {name: await view.jobs((name,), _LISTED_MAX) for name in ("claimed", "dead")}
-        state |= {"nodes": nodes, "roles": await view.roles()}
+        state |= {"nodes": nodes, "node_states": states, "roles": await view.roles()}
         state |= {"deliveries": await view.deliveries(("parked", "dead"), _LISTED_MAX), "alerts": facts.alerts}
     faults = [*context.faults, *node_faults(nodes, clock, beat_seconds)]
     state |= {"health": judge(facts), "breakers": facts.breakers, "faults": faults}

@@ -10,9 +10,12 @@ from ringrift.cli.faults import fault_lines, is_running, node_faults
 from ringrift.cli.formats import ago, plural, short, since, verdict_line
 from ringrift.cli.presence import disabled_lines
 from ringrift.cli.why_answer import CLAIM_PREFIX, SUCCESSES, Situation, find_failures
-from ringrift.cluster.roster import NODES
+from ringrift.cli.why_node import describe_idleness, idle_reasons
+from ringrift.cluster.liveness import stored_states
+from ringrift.cluster.roster import NODES, NodeState
 from ringrift.events import catalog, work
 from ringrift.jobs import Train
+from ringrift.kernel.errors import require_name
 from ringrift.kernel.value import changed
 from ringrift.pipeline.absence import CHAMPION_GATE
 from ringrift.pipeline.healer import EVERYWHERE
@@ -38,6 +41,7 @@ _Reply = dict[str, Any]  # the answer for one line, with the facts behind it
 
 def _arguments(parser: Parser) -> None:
     parser.add_argument("variant", nargs="?", help="e.g. hex8_2p (default: every line)")
+    parser.add_argument("--node", metavar="ID", help="why this node does no jobs, or no more")
     parser.add_argument("--all", action="store_true", help="internals too: roles, every gate, every signal")
 
 
@@ -104,7 +108,9 @@ async def _shared_facts(view: Reads, context: Context, roles: Sequence[RoleRow])
     """What is the same for every line: nodes, faults, run states and whether a node decides."""
     clock, beat_seconds = context.clock, context.settings.cluster.beat_seconds
     nodes = await NODES.all(view)
-    running = tuple(node for node in nodes if is_running(node, clock, beat_seconds))
+    states = await stored_states(view, nodes)
+    here = [node for node in nodes if states[node.id] is not NodeState.LOST]
+    running = tuple(node for node in here if is_running(node, clock, beat_seconds))
     holders = {role.holder for role in roles if role.role == _DECIDES}
     ended = [node.beat / 1000 + node.wall for node in nodes if node.profile in COORDINATES and node.wall]
     off = [set(node.activity.daemons.disabled) for node in running if node.profile in COORDINATES]
@@ -135,9 +141,21 @@ async def _find_reply(view: Reads, shared: Situation, variant: str) -> tuple[Sit
     return facts, reply | {"run_states": shared.run_states.in_force(shared.now)}
 
 
+async def _ask_node(context: Context, id: str) -> Output:
+    """Why the node *id* does no jobs.  Raises UnknownName."""
+    async with context.store.read() as view:
+        nodes, now = {node.id: node for node in await NODES.all(view)}, context.clock.now()
+        require_name("node", id, nodes)
+        record = nodes[id]
+        reasons = await idle_reasons(view, record, now)
+        return Output(value={"node": id, "reasons": reasons}, text=await describe_idleness(view, record, now))
+
+
 async def _question(context: Context) -> Output:
-    """Raises UnknownName for a variant that has no line and that no workload plays."""
+    """Raises UnknownName for a variant that has no line and that no workload plays, and for an unknown node."""
     options, texts, replies = context.options, [], []
+    if options.node is not None:
+        return await _ask_node(context, options.node)
     async with context.store.read() as view:
         lines, work = list(await LINES.scan(view)), context.settings.work
         if options.variant is not None and options.variant not in lines:

@@ -82,7 +82,7 @@ class SqliteStore:
         return _Body(self)
 
     @asynccontextmanager
-    async def read(self) -> AsyncIterator[SqliteReads]:
+    async def read(self, *, brief: bool = False) -> AsyncIterator[SqliteReads]:
         if self._vfs is not None:
             # A simulated disk has one connection.  A read is a body, so the rows it returned are durable on return.
             async with _Body(self) as tx:
@@ -93,7 +93,9 @@ class SqliteStore:
             await self._admitting.wait()
             self._require_usable()
             db = self._idle.pop() if self._idle else self._connect(read_only=True)
-            view, seconds = SqliteReads(db, self._offload), self._settings.view_seconds_max
+            # A thread costs more than a lookup by key takes.
+            view = SqliteReads(db, None if brief else self._offload)
+            seconds = self._settings.view_seconds_max
             end = self.loop.call_later(seconds, view.end, seconds)
             self._views += 1
             try:

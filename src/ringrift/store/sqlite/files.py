@@ -2,9 +2,10 @@
 
 import fcntl
 import os
+import platform
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ringrift.kernel.errors import NotLeader, UnsafeFilesystem
@@ -57,6 +58,44 @@ def write_lock_holder(file: Path) -> int | None:
         if fields[-5:-4] == ["WRITE"] and fields[-3].endswith(f":{inode}") and fields[-2] == _WRITE_LOCK:
             return int(fields[-4]) if int(fields[-4]) not in (0, os.getpid()) else None
     return None
+
+
+def lock_holder(lock: Path) -> tuple[str, int] | None:
+    """Who holds *lock*: its name, and its process, which is 0 where it cannot be seen from here; None if it is free."""
+    try:
+        name, inode = lock.read_bytes()[:_HOLDER_BYTES_MAX].decode(errors="replace").strip(), str(lock.stat().st_ino)
+        locks = Path("/proc/locks").read_text()
+    except OSError:
+        return None
+    for fields in map(str.split, locks.splitlines()):
+        if "FLOCK" in fields and fields[-5:-4] == ["WRITE"] and fields[-3].endswith(f":{inode}"):
+            pid = max(int(fields[-4]), 0)
+            if _has_open(pid, lock):
+                return name, pid
+    return None
+
+
+def _has_open(pid: int, file: Path) -> bool:
+    """Whether process *pid* has *file* open, or cannot be looked into: a file of another disk may have its number."""
+    try:
+        own = file.stat()
+        links = list(Path(f"/proc/{pid}/fd").iterdir()) if pid else []
+    except OSError:
+        return True
+    for link in links:
+        with suppress(OSError):  # closed meanwhile
+            if os.path.samestat(link.stat(), own):
+                return True
+    return not links
+
+
+def file_place(file: Path) -> str:
+    """Where *file* lies: its machine and its number there.  A copy of it lies elsewhere, a renamed file does not."""
+    try:
+        machine = Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        machine = ""
+    return f"{machine or platform.node()}:{file.stat().st_ino}"
 
 
 @contextmanager

@@ -210,7 +210,14 @@ DELETE FROM jobs WHERE number IN (
 -- Claimed jobs through their own index.
 SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
     time, error
-FROM jobs INDEXED BY jobs_claimed WHERE state = 'claimed' AND (?1 IS NULL OR variant = ?1) AND (?2 IS NULL OR holder = ?2)
+FROM jobs INDEXED BY jobs_claimed WHERE state = 'claimed' AND (?1 IS NULL OR variant = ?1)
+    AND (kind < 'task:' OR kind >= 'task;') ORDER BY number LIMIT ?2;
+
+-- name: jobs_held
+-- The claimed jobs of one holder: found, not filtered, however many others have.
+SELECT id, kind, variant, key, body, state, priority, node, attempts, fence, holder, renewals, seconds, pause, progress,
+    time, error
+FROM jobs INDEXED BY jobs_claimed WHERE state = 'claimed' AND holder = ?1 AND (?2 IS NULL OR variant = ?2)
     AND (kind < 'task:' OR kind >= 'task;') ORDER BY number LIMIT ?3;
 
 -- name: jobs_paused

@@ -130,7 +130,9 @@ class SqliteReads:
     async def jobs(self, states: _Names, limit: int, *, variant: _Key = None, holder: _Key = None) -> Sequence[JobRow]:
         # All but done and cancelled jobs have partial indexes of their own.
         if set(states) == {"claimed"}:
-            return await self._values(JobRow, "jobs_claimed", variant, holder, limit)
+            if holder is not None:
+                return await self._values(JobRow, "jobs_held", holder, variant, limit)
+            return await self._values(JobRow, "jobs_claimed", variant, limit)
         if set(states) == {"paused"}:
             return await self._values(JobRow, "jobs_paused", variant, limit)
         dead = "jobs_dead" if set(states) == {"dead"} else "jobs"

@@ -1,0 +1,11 @@
+"""The managers of the documented orchestrator in a checkout; elsewhere import ringrift_compat.cluster.managers."""
+
+from ringrift_compat.cluster.managers import (
+    JobManager,
+    NodeSelector,
+    SelfplayScheduler,
+    StateManager,
+    TrainingCoordinator,
+)
+
+__all__ = ["JobManager", "NodeSelector", "SelfplayScheduler", "StateManager", "TrainingCoordinator"]

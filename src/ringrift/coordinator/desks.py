@@ -1,0 +1,53 @@
+"""What the coordinator keeps for each remote node: a desk, so that what it does counts as its own, and uploads."""
+
+import asyncio
+from collections import OrderedDict
+
+from ringrift.blobs.ports import Blobs
+from ringrift.bus.envelopes import EnvelopeFactory
+from ringrift.cluster.leadership import Leader, find_leader
+from ringrift.coordinator.together import Together
+from ringrift.coordinator.uploads import Uploads
+from ringrift.coordinator.wakes import Wakes
+from ringrift.kernel.clock import Clock
+from ringrift.kernel.settings import WorkSettings
+from ringrift.store.ports import Reads, Store
+from ringrift.work.desk import StoreDesk
+
+_DESKS_MAX = 10_000  # nodes; a desk that is made again has only forgotten which jobs it had left to other nodes
+_LEADER_SECONDS = 5.0
+
+
+class Desks:
+    """Makes and keeps the desks of remote nodes, by node."""
+
+    def __init__(
+        self, store: Store, blobs: Blobs, clock: Clock, envelopes: EnvelopeFactory, settings: WorkSettings
+    ) -> None:
+        self._store, self._clock, self._envelopes, self._settings = store, clock, envelopes, settings
+        self.together = Together()  #: Heartbeats and renewals, which can wait.
+        self.uploads, self.wakes = Uploads(blobs, clock), Wakes(store)
+        self.fetching = asyncio.Lock()  # held while a file is fetched from another node, for all that ask for it
+        self._desks = OrderedDict[str, StoreDesk]()
+        self._leader, self._leader_read = Leader(), float("-inf")
+
+    def envelopes_of(self, node: str) -> EnvelopeFactory:
+        """Makes the envelopes of what *node* publishes."""
+        return self._envelopes.for_node(node)
+
+    async def leader(self, view: Reads) -> Leader:
+        """Who leads, at most _LEADER_SECONDS out of date: every heartbeat asks."""
+        if self._clock.tick() - self._leader_read >= _LEADER_SECONDS:
+            self._leader, self._leader_read = await find_leader(view), self._clock.tick()
+        return self._leader
+
+    def of(self, node: str) -> StoreDesk:
+        """The desk of *node*."""
+        desk = self._desks.get(node)
+        if desk is None:
+            desk = self._desks[node] = StoreDesk(self._store, self._clock, self.envelopes_of(node), self._settings)
+            desk.is_remote = True
+            if len(self._desks) > _DESKS_MAX:
+                self._desks.popitem(last=False)
+        self._desks.move_to_end(node)
+        return desk

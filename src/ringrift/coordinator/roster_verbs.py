@@ -1,0 +1,89 @@
+"""The verbs of membership: heartbeats with facts and the events of jobs, orders back, and who leads."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ringrift.cluster.leadership import Leader, find_leader
+from ringrift.cluster.remote_roster import Beat, BeatAnswer, FindLeader
+from ringrift.cluster.roster import NODES, NodeRecord
+from ringrift.coordinator.verbs import WORK, AdminParts, Parts, Peer, Verb
+from ringrift.coordinator.work_verbs import held_jobs
+from ringrift.events import catalog
+from ringrift.events.base import Envelope, JobEvent
+from ringrift.events.node import Joined, Left
+from ringrift.kernel.errors import InputError
+from ringrift.kernel.value import changed
+from ringrift.pipeline.line import LINES
+from ringrift.store.ports import JobRow, Tx
+from ringrift.work.breakers import BREAKERS, NODE
+from ringrift.work.run_states import load_run_states
+
+_RECORD_BYTES_MAX = 32 * 1024
+_EVENTS_MAX = 200
+
+
+async def _beat(peer: Peer, body: Beat, parts: Parts) -> BeatAnswer:
+    record = _own_record(body.record, peer.node)
+    await parts.desks.together.wait()
+    async with parts.store.begin() as tx:
+        before = await NODES.get(tx, peer.node)
+        await NODES.put(tx, [record])
+        if before is None or before.gone or before.boot != record.boot:
+            joined = Joined(node=peer.node, profile=record.profile)
+            await tx.append([parts.desks.envelopes_of(peer.node).make(joined, source="node")])
+        states = await load_run_states(tx)
+        rows = await held_jobs(tx, peer.node) if body.events else {}
+        lines = await LINES.all(tx) if body.island and "play" in peer.scopes else ()
+        leader = await parts.desks.leader(tx)
+    for envelope in body.events[-_EVENTS_MAX:]:
+        _publish_local(peer, envelope, rows, parts)
+    return BeatAnswer(
+        run_states=msgspec.msgpack.encode(states),
+        addresses=leader.addresses,
+        champions={line.variant: line.champion for line in lines if line.champion},
+        gossip=parts.roster.invite,
+    )
+
+
+def _own_record(record: NodeRecord, node: str) -> NodeRecord:
+    """*record* as far as a worker may say it: about itself, and its files cannot be reached.  Raises InputError."""
+    record = changed(record, id=node, address="", gone=False)
+    body = msgspec.json.encode(record)
+    if len(body) > _RECORD_BYTES_MAX:
+        raise InputError(f"the record of node {node} has {len(body)} bytes: at most {_RECORD_BYTES_MAX}")
+    try:
+        return msgspec.json.decode(body, type=NodeRecord)  # what could not be read again would break every survey
+    except msgspec.DecodeError as error:
+        raise InputError(f"the record of node {node} cannot be stored: {error}") from error
+
+
+def _publish_local(peer: Peer, envelope: Envelope, rows: Mapping[str, JobRow], parts: Parts) -> None:
+    """Offer a memory event about a job of the node to the subscribers here; what is no such event is left out."""
+    try:
+        event = catalog.decode(envelope.name, envelope.body)
+    except InputError:
+        return
+    if isinstance(event, JobEvent) and event.job in rows:
+        parts.router.publish_memory(changed(event, node=peer.node), source="worker")
+
+
+async def record_left(tx: Tx, node: str, parts: AdminParts) -> None:
+    """Record that the remote *node* has left in good order; its leases were given back before."""
+    record = await NODES.get(tx, node)
+    if record is not None and not record.gone:
+        await NODES.put(tx, [changed(record, gone=True)])
+        await BREAKERS.delete(tx, [f"{NODE}:{node}"])  # it begins anew when it returns
+        left = Left(node=node, profile=record.profile)
+        await tx.append([parts.envelopes.for_node(node).make(left, source="node")])
+
+
+async def _leader(_: Peer, __: FindLeader, parts: Parts) -> Leader:
+    async with parts.store.read() as view:
+        return await find_leader(view)
+
+
+VERBS = (
+    Verb("beat", Beat, BeatAnswer, WORK, _beat, urgent=True),
+    Verb("leader", FindLeader, Leader, "", _leader, urgent=True),
+)

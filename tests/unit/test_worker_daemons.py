@@ -1,0 +1,71 @@
+"""Which daemons run where: each finds its parts in every profile, beside a store and on a worker without one."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from ringrift import node, worker
+from ringrift.daemons import DAEMONS
+from ringrift.jobs import NODE_KINDS
+from ringrift.kernel.errors import Unbound
+from ringrift.kernel.settings import PROFILES
+from ringrift.node import Node
+from ringrift.supervision.spec import Daemon
+from ringrift.worker import Worker
+from unit.worker_rig import DirectWire, coordinator
+from unit.worker_rig import worker as open_worker
+from wait import wait_until
+
+OFF = {"node.disabled_daemons": ("fill", "trim_cache")}  # one of the coordinator's, and one of its own
+STATES = {"running", "resting"}
+OWN = {"deliver", "listen", "trim_cache", "fetch_champions"}
+WORKER_PROFILES = [profile for profile in PROFILES if profile != "coordinator"]
+
+
+def names_of(kind: type, derived: Iterable[str]) -> dict[str, None]:
+    """The names of the parts of a Node or a Worker."""
+    return dict.fromkeys([*(field.name for field in fields(kind)), *derived])
+
+
+def binds(daemon: Daemon, parts: dict[str, None]) -> bool:
+    """Whether every part that *daemon* asks for is there."""
+    own = daemon.own_parts(parts, lambda: None)
+    try:
+        daemon.bind(own)
+        daemon.bind_check(own)
+    except Unbound:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_daemon_finds_its_parts_in_both_kinds_of_process(profile: str) -> None:
+    """A node with a store has what all of its daemons ask for; a worker has what those ask for that need no store."""
+    node_parts = names_of(Node, node._DERIVED_PARTS)
+    worker_parts = names_of(Worker, worker._DERIVED_PARTS)
+    daemons = [daemon for daemon in DAEMONS if profile in daemon.profiles]
+
+    assert [daemon.name for daemon in daemons if not binds(daemon, node_parts)] == []
+    assert [daemon.name for daemon in daemons if not daemon.store and not binds(daemon, worker_parts)] == []
+    assert not {"store", "roles", "transfer"} & worker_parts.keys()
+    assert {daemon.name for daemon in daemons if not daemon.store} == {"beat", "measure_facts", "work"}
+
+
+def test_every_profile_of_a_worker_starts_and_claims_no_job_that_needs_a_store(tmp_path: Path) -> None:
+    """All of its daemons run, on each profile; one that does not play claims nothing."""
+
+    async def story() -> None:
+        wire = DirectWire()
+        async with coordinator(tmp_path, wire, *WORKER_PROFILES):
+            for profile in WORKER_PROFILES:
+                async with open_worker(tmp_path, wire, profile, **{"node.profile": profile, **OFF}) as own:
+                    statuses = own.supervisor.statuses()
+                    assert {status.name for status in statuses} >= OWN | {"beat", "work"}
+                    await wait_until(lambda own=own: {s.state for s in own.supervisor.statuses()} == STATES, 10.0)
+                    assert not own.runner.kinds & NODE_KINDS
+                    assert bool(own.runner.kinds) == (profile != "minimal")
+
+    asyncio.run(story())
