@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from contract.engines import Engine, ManualClock, run, settle
-from ringrift.cluster.locks import Lock, LockEngine, _FileLocks, _RedisLocks, _StoreLocks, open_locks
 from ringrift.environment import read_settings
 from ringrift.kernel.errors import Busy, InvalidId, SettingsError
 from ringrift.kernel.settings import ClusterSettings
+from ringrift_compat.cluster.locks import Lock, LockEngine, _FileLocks, _RedisLocks, _StoreLocks, open_locks
 from wait import until
 
 SECONDS = 30.0
@@ -305,7 +305,7 @@ def test_the_password_of_a_redis_is_in_no_list_of_settings(tmp_path: Path) -> No
 CRITICAL = """
 import asyncio, sys
 from pathlib import Path
-from ringrift.cluster.locks import _FileLocks, Lock, _RedisLocks
+from ringrift_compat.cluster.locks import _FileLocks, Lock, _RedisLocks
 from ringrift.kernel.clock import SystemClock
 
 async def main(kind, place, counter, name):

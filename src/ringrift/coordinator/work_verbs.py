@@ -123,12 +123,13 @@ async def _finish(peer: Peer, body: messages.Finish, parts: Parts) -> messages.F
         lost = [lease.job for lease in missing if not await _is_done(view, lease)]
         leased = [job for job in body.jobs if _holds(rows, job.lease)]
         lines = await _lines(view, {rows[job.lease.job].variant for job in leased}, parts)
+    here = await _files_here([job.result for job in leased], parts)
     results, refused = list[Done](), dict[str, messages.RefusedResult]()
     for job in leased:
         row = rows[job.lease.job]
         try:
             work = jobs.decode(row.kind, row.body)
-            outcome = await _conclude(work, job.result, lines[row.variant], peer.node, parts)
+            outcome = _conclude(work, job.result, lines[row.variant], peer.node, parts, here)
         except JobFailed as error:
             refused[row.id] = messages.RefusedResult(reason=str(error), retry=error.retry, blob=error.blob)
             continue
@@ -150,13 +151,21 @@ async def _is_done(view: Reads, lease: Renewal) -> bool:
     return any((row.id, row.fence) == (lease.job, lease.fence) for row in rows)
 
 
-async def _conclude(job: Job, result: JobResult, line: LineWork, node: str, parts: Parts) -> JobOutcome:
-    """The outcome of *result*; its files are here, so this node is their holder.  Raises JobFailed."""
+async def _files_here(results: Sequence[JobResult], parts: Parts) -> Collection[str]:
+    """Those files of *results* that are here: asked for all at once, and not for a result with too many."""
+    outputs = [result.outputs for result in results if len(result.outputs) <= _OUTPUTS_MAX]
+    names = {output.blob for files in outputs for output in files if is_blob(output.blob)}
+    return await parts.blobs.have(names) if names else frozenset()
+
+
+def _conclude(
+    job: Job, result: JobResult, line: LineWork, node: str, parts: Parts, here: Collection[str]
+) -> JobOutcome:
+    """The outcome of *result*; its files are *here*, so this node is their holder.  Raises JobFailed."""
     names = {output.blob for output in result.outputs}
-    if len(names) > _OUTPUTS_MAX:
-        raise JobFailed(f"the result has {len(names)} files: at most {_OUTPUTS_MAX}", retry=False)
-    absent = names - (await parts.blobs.have(names) if names and all(map(is_blob, names)) else frozenset())
-    if absent:
+    if len(result.outputs) > _OUTPUTS_MAX:
+        raise JobFailed(f"the result has {len(result.outputs)} files: at most {_OUTPUTS_MAX}", retry=False)
+    if absent := names.difference(here):
         raise JobFailed(f"{min(absent):.12} was not uploaded before the job was finished")
     return conclude(job, result, line, node=node, holder=parts.node_id, ephemeral=False)
 
@@ -249,7 +258,8 @@ async def _ingest_batch(peer: Peer, batch: messages.IslandBatch, parts: Parts) -
     if model is None:
         raise InputError(f"{job.model:.12} is no model of {job.variant}")
     key = f"island:{peer.node}:{batch.epoch}:{batch.number}"
-    outcome = await _conclude(job, batch.result, lines[job.variant], peer.node, parts)
+    here = await _files_here([batch.result], parts)
+    outcome = _conclude(job, batch.result, lines[job.variant], peer.node, parts, here)
     outcome = changed(outcome, events=tuple(changed(event, island=True) for event in outcome.events))
     run = _run(batch, job, parts)
     await parts.desks.of(peer.node).ingest(key, job, outcome, _context(batch.context), run)

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ringrift.cluster.locks import Lock, LockEngine, open_locks
 from ringrift.events.training import Locked, LockTimedOut
 from ringrift.kernel import variant as variants
 from ringrift.kernel.errors import LimitReached, RingriftError
 from ringrift.work import processes
 from ringrift.work.processes import Process, is_gone
+from ringrift_compat.cluster.locks import Lock, LockEngine, open_locks
 from ringrift_compat.embedded_node import EmbeddedNode, embedded
 from ringrift_compat.tasks.admission import ProgramTasks
 from ringrift_compat.types import TaskType
