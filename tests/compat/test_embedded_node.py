@@ -99,7 +99,8 @@ def test_two_programs_on_one_home_exchange_events(tmp_path: Path) -> None:
     subscribers = [start(SUBSCRIBE, tmp_path) for _ in range(2)]
     for subscriber in subscribers:
         assert subscriber.stdout is not None
-        assert subscriber.stdout.readline() == "ready\n"
+        line = subscriber.stdout.readline()
+        assert line == "ready\n", subscriber.communicate(timeout=SECONDS_MAX)
 
     run("from app.coordination.event_router import publish_sync; publish_sync('EVENT_A', {'n': 1})", tmp_path)
 

@@ -257,6 +257,43 @@ def test_no_more_workers_are_woken_than_there_are_jobs_and_each_in_its_turn(tmp_
     tell(tmp_path, story)
 
 
+def test_a_worker_without_room_is_not_woken_in_place_of_one_that_waits(tmp_path: Path) -> None:
+    """Its claim was filled, so the next jobs wake the other one, also when it is not its turn."""
+
+    async def story(c: Coordinator) -> None:
+        busy, idle = await c.node("busy"), await c.node("idle")
+        streams = [watch(node, "play") for node in (busy, idle)]
+        for notes in streams:
+            await take(notes)
+        await c.enqueue(play(0))
+        await take(streams[0])
+        assert len(await busy.claim("play", limit=1)) == 1
+        waiting = asyncio.ensure_future(take(streams[0], 60.0))
+        for number in (1, 2):
+            await c.enqueue(play(number))
+            assert (await take(streams[1])).ready
+            assert len(await idle.claim("play", limit=2)) == 1  # it has room for another
+        assert not waiting.done()
+        waiting.cancel()
+
+    tell(tmp_path, story)
+
+
+def test_jobs_that_still_wait_wake_another_worker(tmp_path: Path) -> None:
+    """The one that was woken may not be able to do them."""
+
+    async def story(c: Coordinator) -> None:
+        streams = [watch(await c.node(f"w{number}"), "play") for number in range(2)]
+        for notes in streams:
+            await take(notes)
+        await c.enqueue(play(0))
+
+        assert (await take(streams[0], 20.0)).ready
+        assert (await take(streams[1], 20.0)).ready
+
+    tell(tmp_path, story)
+
+
 def test_a_change_of_run_states_is_told_at_once(tmp_path: Path) -> None:
     """To every worker."""
 

@@ -119,5 +119,5 @@ def _notes(envelopes: Sequence[Envelope]) -> Iterator[EventsNote]:
 VERBS = (Verb("publish", Publish, remote_router.Published, f"{WORK} {PUBLISH}", _publish, writes=True),)
 STREAMS = (
     Stream("events", FollowEvents, READ, _events),
-    Stream("work", WatchWork, WORK, lambda peer, body, parts: parts.desks.wakes.notes(body.kinds)),
+    Stream("work", WatchWork, WORK, lambda peer, body, parts: parts.desks.wakes.notes(peer.node, body.kinds)),
 )

@@ -50,10 +50,13 @@ async def _claim(peer: Peer, body: messages.Claim, parts: Parts) -> messages.Cla
     if not kinds or limit < 1:
         return messages.Claimed()
     desk = parts.desks.of(peer.node)
-    if parts.desks.wakes.has_none(kinds) and not desk.has_refusals:
+    wakes = parts.desks.wakes
+    wakes.record_claim(peer.node, (), is_filled=False)  # before the look: a job that comes meanwhile wakes it
+    if wakes.has_none(kinds) and not desk.has_refusals:
         return messages.Claimed()  # an idle fleet asks often, and a transaction is dear
     denied = {kind: _SCOPES[kind] for kind in kinds if _SCOPES[kind] not in peer.scopes}
     leases = await desk.claim(kinds, limit, denied)
+    wakes.record_claim(peer.node, [lease.kind for lease in leases], is_filled=len(leases) >= limit)
     async with parts.store.read(brief=True) as view:
         lines = await _lines(view, {lease.variant for lease in leases}, parts) if leases else {}
     return messages.Claimed(leases=tuple(leases), lines=lines)

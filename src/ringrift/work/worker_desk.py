@@ -201,8 +201,10 @@ class RemoteDesk:
                 await self._deliver(row)
             except LeaseLost:
                 self._forget([row.lease])
+                self._wake.set()
                 raise
             self._forget([row.lease])
+        self._wake.set()  # only so many results are waited for at once: now another job may begin
 
     async def _deliver(self, row: SpooledResult) -> None:
         """Wait until *row* is acknowledged; a worker that stops leaves it to the spool if nobody is there to ask."""
@@ -231,10 +233,12 @@ class RemoteDesk:
         ends = [fault for fault in ends if self._spool.find(leases[fault.lease.job]) is None]
         self._forget(leases.values())
         try:
-            return (await self._connection.call("fail", Fail(faults=tuple(ends)), FailAnswer)).again if ends else {}
+            answer = await self._connection.call("fail", Fail(faults=tuple(ends)), FailAnswer) if ends else FailAnswer()
         except NodeAway:
             self._stray = False
             raise
+        self._wake.set()
+        return answer.again
 
     async def revoke_own(self, error: str, *, started: bool) -> Sequence[str]:
         """End every lease of this node that neither the runner nor the spool has."""

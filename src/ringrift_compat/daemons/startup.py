@@ -56,6 +56,7 @@ class Startup:
             if kind.name not in OF_THE_BUS:
                 await open_host(self._node)
             return True
+        await open_host(self._node)  # before the wait for dependencies, whose limit is not for this
         if wait_for_deps and (missing := await self._missing(kind, path)):
             return self._refuse(kind, missing)
         return await self._begin(kind, by_name)

@@ -201,6 +201,26 @@ def test_a_job_whose_result_is_in_the_spool_does_not_fail(tmp_path: Path) -> Non
     run(tmp_path, story)
 
 
+def test_a_runner_that_waits_is_woken_when_a_result_begins_to_travel_and_when_it_has_arrived(tmp_path: Path) -> None:
+    """First a slot is free, then there is room for another result; so it is with a failure."""
+
+    async def story(world: World) -> None:
+        first, second = await world.desk.claim(KINDS, 2)
+        world.wire.loses_all = {"finish"}
+        async with asyncio.timeout(20.0), beside(world.desk.finish([world.done(first)])) as finishing:
+            await world.desk.wait(600.0)
+            async with beside(world.desk.wait(600.0)) as waiting:
+                await wait_until(lambda: world.wire.lost_replies["finish"] > 0)
+                assert not waiting.done()
+                world.wire.loses_all = set()
+                await finishing
+                await waiting
+            await world.desk.fail([Fault(lease=second, error="e")])
+            await world.desk.wait(600.0)
+
+    run(tmp_path, story)
+
+
 def test_what_an_earlier_process_held_is_given_back_before_the_first_claim(tmp_path: Path) -> None:
     """All of it but what the spool still has to deliver."""
 
