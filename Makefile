@@ -62,8 +62,8 @@ types: $(VENV)/.dev ## mypy, strict
 # A machine may forbid it; here thousands of modules would be compiled again by every process of a test.
 unit game contract sim e2e: export PYTHONDONTWRITEBYTECODE =
 
-unit: $(VENV)/.dev ## unit, house rules and documents: the inner loop
-	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/tidy tests/documents --ignore tests/documents/test_seeds.py
+unit: $(VENV)/.dev ## unit tests and documents: the inner loop
+	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/documents --ignore tests/documents/test_seeds.py
 
 game: $(VENV)/.dev ## the bundled workload: rules, search, training
 	$(BIN)/pytest -n 2 tests/reversi

@@ -18,7 +18,7 @@ of the coverage page, as ``Section: name`` without backticks and without what st
 
 A mutation changes only the behaviour that its rows promise: the module still imports; names, signatures and imports
 stay; no ``raise`` or ``assert`` is added.  Good ones return the wrong item, drop a step, turn a comparison round or
-forget a filter.  ``make unit`` checks the form (tests/tidy/test_mutants.py), ``make mutants [AREA=buses] [NAME=part]
+forget a filter.  ``make lint`` checks the form (tests/tidy/test_mutants.py), ``make mutants [AREA=buses] [NAME=part]
 [NEW=1]`` runs them and stores the outcomes in ``tests/mutants/results.json``; ``make docs`` writes the coverage page
 from these.
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import apsw
 import pytest
 
+from contract.bad_lines import BYTES, HUGE, LONG, generate
 from ringrift.cli.main import main
 from ringrift.environment import read_settings
 from ringrift.kernel.clock import SystemClock
 from ringrift.store.open import open_store
-from unit.cli.bad_lines import BYTES, HUGE, LONG, generate
 
 GENERATED = list(generate())
 FILES = {
