@@ -70,7 +70,8 @@ class Nemesis:
             if name in NAMES:
                 world.await_ready(name)  # before any begins: under a locked store no node becomes ready
         with ExitStack() as stack:
-            for name, fault in targets.items():
+            # Those of nodes first: on a disk that is read-only no folder can be moved away.
+            for name, fault in sorted(targets.items(), key=lambda item: item[0] not in NAMES):
                 world.log(f"FAULT {fault.name} of {name} begins")
                 pid = stack.enter_context(INJECTIONS[fault.name](world, name, self._rng))
                 cases.append((fault, name, pid))
