@@ -141,7 +141,8 @@ class Runner:
         renewal, run = Renewal(job=lease.job, fence=lease.fence), running.measure(self.clock.tick())
         done = Done(lease=renewal, outcome=outcome, context=context, run=run)
         running.phase, seconds = "delivering", self.settings.deadline_seconds
-        await wait_out(lambda: self.desk.finish([done]), on_wait=partial(self._warn, lease), seconds_max=seconds)
+        finish = partial(running.end_lease, lambda: self.desk.finish([done]))
+        await wait_out(finish, on_wait=partial(self._warn, lease), seconds_max=seconds)
         self.publish(work.Finished(**self._about(running), seconds=self.clock.tick() - running.started_at))
 
     def _warn(self, lease: Lease, error: Exception) -> None:
@@ -153,7 +154,8 @@ class Runner:
         if running.stop_reason:
             fault, seconds = changed(fault, started=False, cause="stopped"), _GIVE_BACK_SECONDS_MAX
         try:
-            again = (await wait_out(lambda: self.desk.fail([fault]), seconds_max=seconds)).get(lease.job, True)
+            fail = partial(running.end_lease, lambda: self.desk.fail([fault]))
+            again = (await wait_out(fail, seconds_max=seconds)).get(lease.job, True)
         except errors.TRANSIENT as error:
             self._warn(lease, error)
             again = True  # its lease expires, and then it is ready again
@@ -249,7 +251,7 @@ class Runner:
                 break
             except errors.LeaseLost as lost:
                 for job in running:
-                    if job.lease.job in lost.names:
+                    if job.lease.job in lost.names and not job.is_ending:
                         job.end("lost")
                 running = [job for job in running if job.lease.job not in lost.names]
         for job in running:

@@ -2,10 +2,10 @@
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from traceback import format_exception
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from ringrift.work.launch.ports import Progress, Worker
 _TRUST = 2 / 3  # share of its lease after which a holder without progress stops: another node waits for all of it
 _PUBLISH_SECONDS = 1.0  # between two events about the progress of a job: a worker may report much more often
 _Phase = Literal["fetching", "starting", "sent", "running", "delivering"]  # from *running* on a failure is the job's
+T = TypeVar("T")
 
 
 def last_checkpoint(lease: Lease) -> Checkpoint | None:
@@ -47,6 +48,7 @@ class RunningJob:
         self.stop_reason = ""  # why it was asked to stop: then its end uses up no try
         self.kill_at = math.inf
         self.phase: _Phase = "fetching"
+        self.is_ending = False  # the end of its lease is on its way: its answer says what became of it, no renewal does
 
     @property
     def is_waiting(self) -> bool:
@@ -58,6 +60,14 @@ class RunningJob:
         if self.task is not None and not self.end_cause:
             self.end_cause = cause
             self.task.cancel()
+
+    async def end_lease(self, send: Callable[[], Awaitable[T]]) -> T:
+        """Send the end of its lease, once; a renewal that it overtakes finds the lease gone, which is no loss."""
+        self.is_ending = True
+        try:
+            return await send()
+        finally:
+            self.is_ending = False
 
     def ask_to_stop(self, reason: str, kill_at: float) -> None:
         """Ask it to end with what it has, and have it killed at *kill_at*."""

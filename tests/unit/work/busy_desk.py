@@ -51,3 +51,33 @@ class BusyDesk(StoreDesk):
     async def revoke_own(self, error: str, *, started: bool) -> Sequence[str]:
         self._check("revoke")
         return await super().revoke_own(error, started=started)
+
+
+class OvertakingDesk(StoreDesk):
+    """Whose answer to the end of a lease comes only after a renewal that found the lease gone."""
+
+    def __init__(self, world: World) -> None:
+        desk = world.desk()
+        super().__init__(world.store, world.clock, desk._envelopes, desk._settings)
+        self._has_ended, self._is_renewed = asyncio.Event(), asyncio.Event()
+
+    async def renew(self, renewals: Sequence[Renewal]) -> None:
+        try:
+            await super().renew(renewals)
+        finally:
+            if self._has_ended.is_set():
+                self._is_renewed.set()
+
+    async def finish(self, results: Sequence[Done]) -> Sequence[Envelope]:
+        envelopes = await super().finish(results)
+        await self._wait_for_renewal()
+        return envelopes
+
+    async def fail(self, faults: Sequence[Fault]) -> dict[str, bool]:
+        again = await super().fail(faults)
+        await self._wait_for_renewal()
+        return again
+
+    async def _wait_for_renewal(self) -> None:
+        self._has_ended.set()
+        await self._is_renewed.wait()

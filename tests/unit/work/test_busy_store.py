@@ -10,14 +10,14 @@ import pytest
 
 from ringrift.events.base import Event
 from ringrift.events.node import Left
-from ringrift.events.work import Failed
+from ringrift.events.work import Failed, Finished
 from ringrift.jobs import Distribute, Job, JobFilter
-from ringrift.kernel.errors import Backpressure, Busy, JobFailed, NoRoom, Overdue
+from ringrift.kernel.errors import Backpressure, Busy, ChildDied, JobFailed, NoRoom, Overdue
 from ringrift.work.desk import JobOutcome, cancel
 from ringrift.work.launch.ports import Progress, ReportProgress
 from ringrift.work.runner import OnProgress
 from ringrift.workload.api import JobResult, JobSpec
-from unit.work.busy_desk import BusyDesk
+from unit.work.busy_desk import BusyDesk, OvertakingDesk
 from unit.work.loop_workers import LoopLaunch, LoopWorker
 from unit.work.test_runner import SETTINGS, job, runner, running, settled
 from unit.work.world import LEASE_SECONDS, World, play
@@ -155,6 +155,31 @@ def test_a_result_that_another_node_overtook_is_dropped(tmp_path: Path) -> None:
 
         assert [event.cause for event in events if isinstance(event, Failed)] == ["lost"]
         assert await world.events(Left) == []
+
+    play(tmp_path, story)
+
+
+class _NoWorkers(LoopLaunch):
+    """No worker can be started."""
+
+    async def start(self, workload: str) -> LoopWorker:
+        raise ChildDied("no such program")
+
+
+@pytest.mark.parametrize(("launch", "end"), [(LoopLaunch(), Finished), (_NoWorkers(), Failed)])
+def test_a_renewal_that_the_end_of_the_job_overtook_is_no_loss(
+    tmp_path: Path, launch: LoopLaunch, end: type[Event]
+) -> None:
+    """It finds no lease; the answer to the end says what became of the job, and that is published."""
+
+    async def story(world: World) -> None:
+        desk, events = OvertakingDesk(world), list[Event]()
+        await desk.enqueue([job()])
+        async with running(runner(world, launch, desk=desk, make_outcome=outcome, publish=events.append)):
+            await wait_until(lambda: any(isinstance(event, end) for event in events))
+
+        ends = [event for event in events if isinstance(event, Finished | Failed)]
+        assert getattr(ends[0], "cause", "") != "lost"
 
     play(tmp_path, story)
 
