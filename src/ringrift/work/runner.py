@@ -10,6 +10,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import count
@@ -87,7 +88,11 @@ class Runner:
                     renewing.result()
                 await self.wait(self.settings.lease_seconds / _RENEWALS_PER_LEASE)
         finally:
-            await asyncio.shield(self._drain(renewing))
+            draining = asyncio.get_running_loop().create_task(self._drain(renewing), name=f"{self.node}:drain")
+            while not draining.done():  # whoever cancels it again, such as a node that stops meanwhile, waits, too
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait((draining,))
+            draining.result()
 
     async def _claim(self) -> Sequence[Lease]:
         # A result that waits to be stored needs no slot; but not more of them are waited for than jobs can run.

@@ -205,6 +205,23 @@ def test_a_node_that_stops_delivers_its_results_first(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_a_second_stop_does_not_cut_the_first_short(tmp_path: Path) -> None:
+    """A node that stops while its runner is being restarted still gives its leases back."""
+
+    async def story(world: World) -> None:
+        steps, settings = Steps(), msgspec.structs.replace(SETTINGS, grace_seconds=0.2)
+        await world.desk().enqueue([job()])
+        async with running(runner(world, steps.launch, settings)) as task:
+            await steps.begun.wait()
+            task.cancel()
+            await steps.launch.workers[0].stop.wait()
+            task.cancel()
+            await asyncio.wait([task])
+            assert [(row.state, row.attempts) for row in await world.jobs()] == [("ready", 0)]
+
+    play(tmp_path, story)
+
+
 def test_a_result_is_never_dropped_in_silence(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A node that must stop before the store answers logs it and publishes it; the job is ready for others."""
 
