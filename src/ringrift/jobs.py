@@ -126,15 +126,9 @@ class Play(Job, tag="play", stage="selfplay", plays_games=True, input_fields=("m
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
         batch = _only_artifact(result, "games")
-        event = selfplay.BatchFinished(
-            batch=batch.blob,
-            games=_count_in(batch, "games"),
-            variant=self.variant,
-            model=self.model,
-            node=node,
-            ephemeral=ephemeral,
-        )
-        return (event,)
+        games, variant, model = _count_in(batch, "games"), self.variant, self.model
+        event = selfplay.BatchFinished(variant=variant, batch=batch.blob, games=games, model=model, node=node)
+        return (changed(event, ephemeral=ephemeral),)
 
 
 class Sync(Job, tag="sync", stage="sync", runs_in="node", queue="sync", key_fields=("blob",)):
