@@ -36,7 +36,7 @@ ALLOWED = {
     (R + "work/durations.py", "_with_run"): "for people: what was done in the last minutes decides nothing",
     (R + "daemons/sweep.py", "remove"): "files have wall times; what is needed is pinned, however old it seems",
     (R + "cluster/keys.py", "store_token"): "a person set the time of its end, which is minutes away",
-    (R + "cluster/keys.py", "redeem"): "a person set the time of its end, which is minutes away",
+    (R + "cluster/keys.py", "_was_used"): "a person set the time of its end, which is minutes away",
     (R + "cluster/keys.py", "is_in_force"): "a person set the time of its end",
     (R + "pipeline/retention.py", "_judge"): "files have wall times; what is needed is pinned, however old it seems",
 }

@@ -110,17 +110,11 @@ async def redeem(
     is_right = is_proof(proof, token.digest if token else _NO_DIGEST, "join", node, public, profile)
     if token is None or not is_right:
         raise KeyRefused("", UNKNOWN if token is None else NOT_SIGNED, "make another one with  ringrift nodes token")
-    before = await KEYS.get(tx, check_id("node", node))
-    if token.used:
-        if token.used != public or before is None or before.public != public:
-            raise KeyRefused("", USED, "a token is for one node: make another one with  ringrift nodes token")
+    before, record = await KEYS.get(tx, check_id("node", node)), await NODES.get(tx, node)
+    if _was_used(token, before, node=node, public=public, now=now):
+        assert before is not None
         return before, token, False
-    if token.expires <= now:
-        raise KeyRefused("", EXPIRED, "make another one with  ringrift nodes token")
-    if token.node not in ("", node):
-        raise KeyRefused("", f"it is for node {token.node}", "make another one with  ringrift nodes token")
-    is_taken = before is not None and not before.revoked and token.node != node
-    if is_taken or node == own or (before is None and await NODES.get(tx, node) is not None):
+    if node == own or _is_taken(token, before, node, is_recorded=record is not None):
         remedy = f"join as another (--set node.id=NAME), or with a token for it (ringrift nodes token --node {node})"
         raise InputError(f"there is a node {node} already: {remedy}")
     PublicKey(public)  # ValueError unless it can be one
@@ -130,6 +124,27 @@ async def redeem(
     await store_keys(tx, [key])
     await _TOKENS.put(tx, [changed(token, used=public)])
     return key, token, True
+
+
+def _was_used(token: JoinToken, before: StoredKey | None, *, node: str, public: bytes, now: float) -> bool:
+    """Whether *token* has brought this very key already.  Raises KeyRefused if it cannot bring it."""
+    again = "make another one with  ringrift nodes token"
+    if token.used:
+        if token.used != public or before is None or before.public != public:
+            raise KeyRefused("", USED, f"a token is for one node: {again}")
+        return True
+    if token.expires <= now:
+        raise KeyRefused("", EXPIRED, again)
+    if token.node not in ("", node):
+        raise KeyRefused("", f"it is for node {token.node}", again)
+    return False
+
+
+def _is_taken(token: JoinToken, before: StoredKey | None, node: str, *, is_recorded: bool) -> bool:
+    """Whether another node has this name: by a key that the token is not to replace, or without one, by the store."""
+    if before is None:
+        return is_recorded
+    return not before.revoked and token.node != node
 
 
 def scopes_for(scopes: Collection[str], profile: str) -> tuple[str, ...]:

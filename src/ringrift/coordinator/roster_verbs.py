@@ -1,4 +1,4 @@
-"""The verbs of membership: heartbeats with facts and the events of jobs, orders back, and who leads."""
+"""The verbs of membership: heartbeats with facts and the events of jobs, and who leads."""
 
 from collections.abc import Mapping
 
