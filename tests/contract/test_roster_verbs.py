@@ -1,5 +1,6 @@
 """The verbs of membership: a heartbeat says what a worker may say of itself, and brings back what it needs to know."""
 
+import asyncio
 from pathlib import Path
 
 import msgspec
@@ -48,6 +49,21 @@ def test_each_process_of_a_node_joins_once(tmp_path: Path) -> None:
             await node.beat(beat, boot=boot)
 
         assert [envelope.node for envelope in await c.log(Joined.name())] == ["w1", "w1"]
+
+    tell(tmp_path, story)
+
+
+def test_heartbeats_that_come_together_are_each_stored_and_told(tmp_path: Path) -> None:
+    """They share a transaction; every node has its record, and has joined once."""
+
+    async def story(c: Coordinator) -> None:
+        nodes = [await c.node(f"w{number}", beats=False) for number in range(12)]
+        await asyncio.gather(*(node.beat(5, boot=node.id) for node in nodes))
+        await asyncio.gather(*(node.beat(6, boot=node.id) for node in nodes))
+
+        async with c.store.read() as view:
+            assert {record.id: record.beat for record in await NODES.all(view)} == {node.id: 6 for node in nodes}
+        assert sorted(envelope.node for envelope in await c.log(Joined.name())) == sorted(node.id for node in nodes)
 
     tell(tmp_path, story)
 

@@ -2,20 +2,33 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ringrift.blobs.ports import Blobs
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cluster.leadership import Leader, find_leader
-from ringrift.coordinator.together import Together
+from ringrift.cluster.remote_roster import Beat
+from ringrift.coordinator.together import Batches, Together
 from ringrift.coordinator.uploads import Uploads
 from ringrift.coordinator.wakes import Wakes
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.settings import WorkSettings
-from ringrift.store.ports import Reads, Store
+from ringrift.pipeline.line import Line
+from ringrift.store.ports import JobRow, Reads, Store
 from ringrift.work.desk import StoreDesk
 
 _DESKS_MAX = 10_000  # nodes; a desk that is made again has only forgotten which jobs it had left to other nodes
 _LEADER_SECONDS = 5.0
+
+
+class BeatsView(NamedTuple):
+    """What the store said when it took a batch of heartbeats."""
+
+    run_states: bytes
+    leader: Leader
+    held: Mapping[str, Mapping[str, JobRow]]  #: Jobs by id, of the nodes that sent events about theirs.
+    lines: Sequence[Line]  #: Only if a node may become an island.
 
 
 class Desks:
@@ -26,6 +39,7 @@ class Desks:
     ) -> None:
         self._store, self._clock, self._envelopes, self._settings = store, clock, envelopes, settings
         self.together = Together()  #: Heartbeats and renewals, which can wait.
+        self.beats: Batches[Beat, BeatsView] = Batches(self.together)
         self.uploads, self.wakes = Uploads(blobs, clock), Wakes(store)
         self.fetching = asyncio.Lock()  # held while a file is fetched from another node, for all that ask for it
         self._desks = OrderedDict[str, StoreDesk]()

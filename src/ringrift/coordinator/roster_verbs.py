@@ -1,12 +1,14 @@
 """The verbs of membership: heartbeats with facts and the events of jobs, and who leads."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ringrift.bus import trace
 from ringrift.cluster.leadership import Leader, find_leader
 from ringrift.cluster.remote_roster import Beat, BeatAnswer, FindLeader
 from ringrift.cluster.roster import NODES, NodeRecord
+from ringrift.coordinator.desks import BeatsView
 from ringrift.coordinator.verbs import WORK, AdminParts, Parts, Peer, Verb
 from ringrift.coordinator.work_verbs import held_jobs
 from ringrift.events import catalog
@@ -24,26 +26,43 @@ _EVENTS_MAX = 200
 
 
 async def _beat(peer: Peer, body: Beat, parts: Parts) -> BeatAnswer:
-    record = _own_record(body.record, peer.node)
-    await parts.desks.together.wait()
-    async with parts.store.begin() as tx:
-        before = await NODES.get(tx, peer.node)
-        await NODES.put(tx, [record])
-        if before is None or before.gone or before.boot != record.boot:
-            joined = Joined(node=peer.node, profile=record.profile)
-            await tx.append([parts.desks.envelopes_of(peer.node).make(joined, source="node")])
-        states = await load_run_states(tx)
-        rows = await held_jobs(tx, peer.node) if body.events else {}
-        lines = await LINES.all(tx) if body.island and "play" in peer.scopes else ()
-        leader = await parts.desks.leader(tx)
+    body = changed(body, record=_own_record(body.record, peer.node))
+    view = await parts.desks.beats.run(body, lambda beats: _store_beats(beats, parts))
     for envelope in body.events[-_EVENTS_MAX:]:
-        _publish_local(peer, envelope, rows, parts)
+        _publish_local(peer, envelope, view.held[peer.node], parts)
+    lines = view.lines if body.island and "play" in peer.scopes else ()
     return BeatAnswer(
-        run_states=msgspec.msgpack.encode(states),
-        addresses=leader.addresses,
+        run_states=view.run_states,
+        addresses=view.leader.addresses,
         champions={line.variant: line.champion for line in lines if line.champion},
         gossip=parts.roster.invite,
     )
+
+
+async def _store_beats(beats: Sequence[Beat], parts: Parts) -> BeatsView:
+    """Store the records of many nodes, and announce those that have come, by one transaction."""
+    records = {beat.record.id: beat.record for beat in beats}
+    with trace.within(None):  # no request of one node is the cause of what others do
+        async with parts.store.begin() as tx:
+            before = await NODES.get_many(tx, list(records))
+            await NODES.put(tx, records.values())
+            if joined := [_joined(record, parts) for record in records.values() if _is_new(record, before)]:
+                await tx.append(joined)
+            return BeatsView(
+                run_states=msgspec.msgpack.encode(await load_run_states(tx)),
+                leader=await parts.desks.leader(tx),
+                held={beat.record.id: await held_jobs(tx, beat.record.id) for beat in beats if beat.events},
+                lines=await LINES.all(tx) if any(beat.island for beat in beats) else (),
+            )
+
+
+def _is_new(record: NodeRecord, before: Mapping[str, NodeRecord]) -> bool:
+    known = before.get(record.id)
+    return known is None or known.gone or known.boot != record.boot
+
+
+def _joined(record: NodeRecord, parts: Parts) -> Envelope:
+    return parts.desks.envelopes_of(record.id).make(Joined(node=record.id, profile=record.profile), source="node")
 
 
 def _own_record(record: NodeRecord, node: str) -> NodeRecord:

@@ -1,8 +1,12 @@
 """Requests that come close together wait a moment for each other, so that one commit makes all of them durable."""
 
 import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Generic, TypeVar
 
 _SECONDS = 0.04
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 class Together:
@@ -26,3 +30,28 @@ class Together:
     def _open(self, waited: "asyncio.Future[None]") -> None:
         self._opened, self._next = asyncio.get_running_loop().time(), None
         waited.set_result(None)
+
+
+class _Batch(Generic[Item, Answer]):
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.run: asyncio.Task[Answer] | None = None
+
+
+class Batches(Generic[Item, Answer]):
+    """Items that pass one opening of *gate* are carried out by one call, whose answer all of them get."""
+
+    def __init__(self, gate: Together) -> None:
+        self._gate = gate
+        self._batch = _Batch[Item, Answer]()
+
+    async def run(self, item: Item, carry_out: Callable[[Sequence[Item]], Coroutine[Any, Any, Answer]]) -> Answer:
+        """The answer of *carry_out* to *item* and those that came with it.  Raises what it raises, to all of them."""
+        batch = self._batch
+        batch.items.append(item)
+        await self._gate.wait()
+        if batch.run is None:  # the first that passes does it for all
+            self._batch = _Batch()
+            batch.run = asyncio.get_running_loop().create_task(carry_out(batch.items))
+        await asyncio.wait((batch.run,))  # not awaited itself: whoever is cancelled leaves it to the others
+        return batch.run.result()
