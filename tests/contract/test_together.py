@@ -19,7 +19,7 @@ class Calls:
 
     async def __call__(self, items: Sequence[int]) -> int:
         self.seen.append(list(items))
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
         if self._error is not None and len(self.seen) == 2:
             raise self._error
         return sum(items)

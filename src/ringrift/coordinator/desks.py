@@ -27,7 +27,7 @@ class BeatsView(NamedTuple):
 
     run_states: bytes
     leader: Leader
-    held: Mapping[str, Mapping[str, JobRow]]  #: Jobs by id, of the nodes that sent events about theirs.
+    leases: Mapping[str, Mapping[str, JobRow]]  #: Jobs by id, of the nodes that sent events about theirs.
     lines: Sequence[Line]  #: Only if a node may become an island.
 
 

@@ -29,7 +29,7 @@ async def _beat(peer: Peer, body: Beat, parts: Parts) -> BeatAnswer:
     body = changed(body, record=_own_record(body.record, peer.node))
     view = await parts.desks.beats.run(body, lambda beats: _store_beats(beats, parts))
     for envelope in body.events[-_EVENTS_MAX:]:
-        _publish_local(peer, envelope, view.held[peer.node], parts)
+        _publish_local(peer, envelope, view.leases[peer.node], parts)
     lines = view.lines if body.island and "play" in peer.scopes else ()
     return BeatAnswer(
         run_states=view.run_states,
@@ -51,14 +51,14 @@ async def _store_beats(beats: Sequence[Beat], parts: Parts) -> BeatsView:
             return BeatsView(
                 run_states=msgspec.msgpack.encode(await load_run_states(tx)),
                 leader=await parts.desks.leader(tx),
-                held={beat.record.id: await held_jobs(tx, beat.record.id) for beat in beats if beat.events},
+                leases={beat.record.id: await held_jobs(tx, beat.record.id) for beat in beats if beat.events},
                 lines=await LINES.all(tx) if any(beat.island for beat in beats) else (),
             )
 
 
 def _is_new(record: NodeRecord, before: Mapping[str, NodeRecord]) -> bool:
-    known = before.get(record.id)
-    return known is None or known.gone or known.boot != record.boot
+    old = before.get(record.id)
+    return old is None or old.gone or old.boot != record.boot
 
 
 def _joined(record: NodeRecord, parts: Parts) -> Envelope:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 _SECONDS = 0.04
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
 
 
 class Together:
@@ -32,20 +32,20 @@ class Together:
         waited.set_result(None)
 
 
-class _Batch(Generic[Item, Answer]):
+class _Batch(Generic[_Item, _Answer]):
     def __init__(self) -> None:
-        self.items: list[Item] = []
-        self.run: asyncio.Task[Answer] | None = None
+        self.items: list[_Item] = []
+        self.run: asyncio.Task[_Answer] | None = None
 
 
-class Batches(Generic[Item, Answer]):
+class Batches(Generic[_Item, _Answer]):
     """Items that pass one opening of *gate* are carried out by one call, whose answer all of them get."""
 
     def __init__(self, gate: Together) -> None:
         self._gate = gate
-        self._batch = _Batch[Item, Answer]()
+        self._batch = _Batch[_Item, _Answer]()
 
-    async def run(self, item: Item, carry_out: Callable[[Sequence[Item]], Coroutine[Any, Any, Answer]]) -> Answer:
+    async def run(self, item: _Item, carry_out: Callable[[Sequence[_Item]], Coroutine[Any, Any, _Answer]]) -> _Answer:
         """The answer of *carry_out* to *item* and those that came with it.  Raises what it raises, to all of them."""
         batch = self._batch
         batch.items.append(item)
