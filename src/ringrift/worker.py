@@ -26,6 +26,8 @@ from ringrift.cluster.remote_roster import BeatAnswer, RemoteRoster
 from ringrift.cluster.roster import NodeRecord
 from ringrift.cluster.swim_udp import gossip_daemons
 from ringrift.daemons import DAEMONS
+from ringrift.daemons.run_commands import NAME as RUN_COMMANDS
+from ringrift.daemons.run_commands import run_remote_commands
 from ringrift.jobs import NODE_KINDS, Job
 from ringrift.kernel.backoff import wait_out
 from ringrift.kernel.clock import Clock, SystemClock
@@ -223,6 +225,9 @@ class Worker:
         own = (
             Daemon(name="deliver", run=deliver, serve=True, store=False, critical=True, category="core"),
             Daemon(name="listen", run=listen, serve=True, store=False, category="core"),
+            Daemon(
+                name=RUN_COMMANDS, run=run_remote_commands, serve=True, store=False, after=("beat",), category="core"
+            ),
             Daemon(name="trim_cache", run=trim_cache, every=_TRIM_SECONDS, store=False, category="resources"),
             Daemon(name="fetch_champions", run=fetch_champions, every=_FETCH_SECONDS, store=False, category="sync"),
         )

@@ -8,20 +8,22 @@ from pathlib import Path
 import pytest
 
 from ringrift import node, worker
+from ringrift.cluster.daemon_commands import issue, pending
 from ringrift.daemons import DAEMONS
+from ringrift.events.daemon import CommandDone, CommandIssued
 from ringrift.jobs import NODE_KINDS
 from ringrift.kernel.errors import Unbound
 from ringrift.kernel.settings import PROFILES
 from ringrift.node import Node
 from ringrift.supervision.spec import Daemon
 from ringrift.worker import Worker
-from unit.worker_rig import DirectWire, coordinator
+from unit.worker_rig import DirectWire, coordinator, log
 from unit.worker_rig import worker as open_worker
 from wait import wait_until
 
 OFF = {"node.disabled_daemons": ("fill", "trim_cache")}  # one of the coordinator's, and one of its own
 STATES = {"running", "resting"}
-OWN = {"deliver", "listen", "trim_cache", "fetch_champions"}
+OWN = {"deliver", "listen", "trim_cache", "fetch_champions", "run_commands"}
 WORKER_PROFILES = [profile for profile in PROFILES if profile != "coordinator"]
 
 
@@ -67,5 +69,36 @@ def test_every_profile_of_a_worker_starts_and_claims_no_job_that_needs_a_store(t
                     await wait_until(lambda own=own: {s.state for s in own.supervisor.statuses()} == STATES, 10.0)
                     assert not own.runner.kinds & NODE_KINDS
                     assert bool(own.runner.kinds) == (profile != "minimal")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("loses", [set(), {"commands"}])
+def test_a_command_reaches_a_daemon_of_a_worker_and_its_outcome_comes_back_once(
+    tmp_path: Path, loses: set[str]
+) -> None:
+    """One that can be carried out and one that cannot, also if every second reply gets lost; another node's is left."""
+
+    async def story() -> None:
+        wire = DirectWire()
+        wire.loses = loses
+        async with coordinator(tmp_path, wire, "w1") as c1, open_worker(tmp_path, wire) as own:
+            asked = [("w1", "listen"), ("w1", "missing"), ("w2", "listen")]
+            commands = [CommandIssued(node=node, daemon=daemon, action="restart", by="me") for node, daemon in asked]
+            async with c1.store.begin() as tx:
+                for command in commands:
+                    await issue(tx, c1.envelopes, command)
+
+            async def is_done() -> bool:
+                return len(await log(c1.store, CommandDone)) == 2
+
+            await wait_until(is_done, 10.0)
+            done = [event for event in await log(c1.store, CommandDone) if isinstance(event, CommandDone)]
+            assert [(event.node, event.daemon) for event in done] == asked[:2]
+            assert (done[0].error, own.supervisor.status("listen").restarts) == ("", 1)
+            assert done[1].error.startswith("unknown daemon 'missing'")
+            async with c1.store.read() as view:
+                assert [command.node for command in await pending(view, "w2")] == ["w2"]
+                assert not await pending(view, "w1")
 
     asyncio.run(story())

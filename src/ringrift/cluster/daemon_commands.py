@@ -1,5 +1,7 @@
 """Commands of an operator to a daemon of some node, stored until that node has run them and reported the outcome."""
 
+from collections.abc import Collection
+
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events.base import Envelope
 from ringrift.events.daemon import CommandDone, CommandIssued
@@ -42,6 +44,14 @@ async def pending(view: Reads, node: str) -> list[DaemonCommand]:
     """The commands that *node* has not run yet, oldest first."""
     commands = await _COMMANDS.scan(view, f"{node}/")  # the commands of other nodes stand behind these
     return [command for command in commands.values() if command.node == node]
+
+
+async def nodes_with_commands(view: Reads, nodes: Collection[str]) -> set[str]:
+    """Those of *nodes* that may have commands to run, by one look: all of them if too many wait to be told apart."""
+    commands = await _COMMANDS.scan(view)
+    if len(commands) >= _COMMANDS_MAX:
+        return set(nodes)
+    return {command.node for command in commands.values()}.intersection(nodes)
 
 
 async def complete(tx: Tx, envelopes: EnvelopeFactory, command: DaemonCommand, error: str = "") -> None:

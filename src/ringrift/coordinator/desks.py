@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ringrift.blobs.ports import Blobs
@@ -29,6 +29,7 @@ class BeatsView(NamedTuple):
     leader: Leader
     leases: Mapping[str, Mapping[str, JobRow]]  #: Jobs by id, of the nodes that sent events about theirs.
     lines: Sequence[Line]  #: Only if a node may become an island.
+    commanded: Collection[str]  #: The nodes whose daemons may have commands.
 
 
 class Desks:

@@ -1,12 +1,13 @@
-"""The verbs of membership: heartbeats with facts and the events of jobs, and who leads."""
+"""The verbs of membership: heartbeats with facts and the events of jobs, commands to daemons, and who leads."""
 
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from ringrift.bus import trace
+from ringrift.cluster import daemon_commands
 from ringrift.cluster.leadership import Leader, find_leader
-from ringrift.cluster.remote_roster import Beat, BeatAnswer, FindLeader
+from ringrift.cluster.remote_roster import Beat, BeatAnswer, CommandsAnswer, FindLeader, ReportCommands
 from ringrift.cluster.roster import NODES, NodeRecord
 from ringrift.coordinator.desks import BeatsView
 from ringrift.coordinator.verbs import WORK, AdminParts, Parts, Peer, Verb
@@ -14,7 +15,7 @@ from ringrift.coordinator.work_verbs import held_jobs
 from ringrift.events import catalog
 from ringrift.events.base import Envelope, JobEvent
 from ringrift.events.node import Joined, Left
-from ringrift.kernel.errors import InputError
+from ringrift.kernel.errors import InputError, printable
 from ringrift.kernel.value import changed
 from ringrift.pipeline.line import LINES
 from ringrift.store.ports import JobRow, Tx
@@ -23,6 +24,7 @@ from ringrift.work.run_states import load_run_states
 
 _RECORD_BYTES_MAX = 32 * 1024
 _EVENTS_MAX = 200
+_ERROR_CHARACTERS_MAX = 500
 
 
 async def _beat(peer: Peer, body: Beat, parts: Parts) -> BeatAnswer:
@@ -36,6 +38,7 @@ async def _beat(peer: Peer, body: Beat, parts: Parts) -> BeatAnswer:
         addresses=view.leader.addresses,
         champions={line.variant: line.champion for line in lines if line.champion},
         gossip=parts.roster.invite,
+        commands=peer.node in view.commanded,
     )
 
 
@@ -53,6 +56,7 @@ async def _store_beats(beats: Sequence[Beat], parts: Parts) -> BeatsView:
                 leader=await parts.desks.leader(tx),
                 leases={beat.record.id: await held_jobs(tx, beat.record.id) for beat in beats if beat.events},
                 lines=await LINES.all(tx) if any(beat.island for beat in beats) else (),
+                commanded=await daemon_commands.nodes_with_commands(tx, records),
             )
 
 
@@ -87,6 +91,16 @@ def _publish_local(peer: Peer, envelope: Envelope, rows: Mapping[str, JobRow], p
         parts.router.publish_memory(changed(event, node=peer.node), source="worker")
 
 
+async def _commands(peer: Peer, body: ReportCommands, parts: Parts) -> CommandsAnswer:
+    async with parts.store.begin() as tx:
+        waiting = {command.id: command for command in await daemon_commands.pending(tx, peer.node)}
+        for outcome in body.outcomes:
+            if (command := waiting.pop(outcome.command, None)) is not None:
+                error = printable(outcome.error, _ERROR_CHARACTERS_MAX)
+                await daemon_commands.complete(tx, parts.desks.envelopes_of(peer.node), command, error)
+    return CommandsAnswer(commands=tuple(waiting.values()))
+
+
 async def record_left(tx: Tx, node: str, parts: AdminParts) -> None:
     """Record that the remote *node* has left in good order; its leases were given back before."""
     record = await NODES.get(tx, node)
@@ -104,5 +118,6 @@ async def _leader(_: Peer, __: FindLeader, parts: Parts) -> Leader:
 
 VERBS = (
     Verb("beat", Beat, BeatAnswer, WORK, _beat, urgent=True),
+    Verb("commands", ReportCommands, CommandsAnswer, WORK, _commands, writes=True),
     Verb("leader", FindLeader, Leader, "", _leader, urgent=True),
 )

@@ -8,9 +8,10 @@ from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.bus.router import Router
 from ringrift.cluster import daemon_commands
 from ringrift.cluster.daemon_commands import DaemonCommand
+from ringrift.cluster.remote_roster import CommandOutcome, RemoteRoster
 from ringrift.events.base import Envelope, Event
 from ringrift.events.daemon import CommandIssued
-from ringrift.kernel.errors import SupervisionError, UnknownName, printable
+from ringrift.kernel.errors import TRANSIENT, SupervisionError, UnknownName, printable
 from ringrift.store.ports import Store
 from ringrift.supervision.spec import Daemon
 from ringrift.supervision.supervisor import Supervisor
@@ -47,6 +48,27 @@ async def run_commands(
                     await issued.wait()
     finally:
         await router.unsubscribe(subscription)
+
+
+async def run_remote_commands(*, roster: RemoteRoster, supervisor: Supervisor, alive: Callable[[], None]) -> None:
+    """The same on a worker: a heartbeat brings back that there are commands, and their outcomes are reported."""
+    outcomes: list[CommandOutcome] = []
+    while True:
+        alive()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_SECONDS):
+                await roster.issued.wait()
+        if not outcomes and not roster.issued.is_set():
+            continue
+        roster.issued.clear()
+        with suppress(*TRANSIENT):  # the outcomes are kept, and a later heartbeat tells of the commands again
+            commands = await roster.report_commands(outcomes)
+            outcomes = [
+                CommandOutcome(command=command.id, error=await _run_alive(supervisor, command, alive))
+                for command in commands
+            ]
+            if outcomes:
+                roster.issued.set()
 
 
 async def _run_alive(supervisor: Supervisor, command: DaemonCommand, alive: Callable[[], None]) -> str:
