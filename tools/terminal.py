@@ -193,7 +193,9 @@ class Session:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def resize(self, columns: int, lines: int) -> None:
-        """Change the size of the terminal, as a person does who drags its corner."""
+        """Change the size of the terminal, as who drags its corner does, once all that was written is shown."""
+        while select.select([self._master], [], [], 0)[0] and self.read(0):
+            pass
         self.screen.resize(columns, lines)
         self._set_size(columns, lines)
         self.process.send_signal(signal.SIGWINCH)

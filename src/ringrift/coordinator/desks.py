@@ -29,7 +29,7 @@ class BeatsView(NamedTuple):
     leader: Leader
     leases: Mapping[str, Mapping[str, JobRow]]  #: Jobs by id, of the nodes that sent events about theirs.
     lines: Sequence[Line]  #: Only if a node may become an island.
-    commanded: Collection[str]  #: The nodes whose daemons may have commands.
+    commands: Collection[str]  #: The nodes whose daemons may have commands.
 
 
 class Desks:

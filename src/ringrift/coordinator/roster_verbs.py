@@ -38,7 +38,7 @@ async def _beat(peer: Peer, body: Beat, parts: Parts) -> BeatAnswer:
         addresses=view.leader.addresses,
         champions={line.variant: line.champion for line in lines if line.champion},
         gossip=parts.roster.invite,
-        commands=peer.node in view.commanded,
+        commands=peer.node in view.commands,
     )
 
 
@@ -56,7 +56,7 @@ async def _store_beats(beats: Sequence[Beat], parts: Parts) -> BeatsView:
                 leader=await parts.desks.leader(tx),
                 leases={beat.record.id: await held_jobs(tx, beat.record.id) for beat in beats if beat.events},
                 lines=await LINES.all(tx) if any(beat.island for beat in beats) else (),
-                commanded=await daemon_commands.nodes_with_commands(tx, records),
+                commands=await daemon_commands.nodes_with_commands(tx, records),
             )
 
 

@@ -9,7 +9,7 @@ import os
 _NAMES = """
     store.before_commit store.after_commit blobs.before_write blobs.before_fsync blobs.before_rename
     blobs.before_folder_fsync blobs.after_write bus.before_effect bus.before_advance bus.after_advance
-    desk.before_finish desk.after_finish desk.before_ingest work.after_claim work.before_renew
+    desk.before_finish desk.after_finish work.after_claim work.before_renew
     sync.before_copy sync.after_copy
     pipeline.before_step pipeline.after_step link_champions.before_link link_champions.after_link
     sweep.before_delete

@@ -271,7 +271,6 @@ class StoreDesk:
 
         It counts once by *key* and once by its files: a result that was accepted under its lease is the same file.
         """
-        failpoint("desk.before_ingest")
         async with self._store.begin() as tx:
             if await was_counted(tx, key, outcome.origins):
                 return False
