@@ -83,8 +83,8 @@ def test_a_command_reaches_a_daemon_of_a_worker_and_its_outcome_comes_back_once(
         wire = DirectWire()
         wire.loses = loses
         async with coordinator(tmp_path, wire, "w1") as c1, open_worker(tmp_path, wire) as own:
-            asked = [("w1", "listen"), ("w1", "missing"), ("w2", "listen")]
-            commands = [CommandIssued(node=node, daemon=daemon, action="restart", by="me") for node, daemon in asked]
+            targets = [("w1", "listen"), ("w1", "missing"), ("w2", "listen")]
+            commands = [CommandIssued(node=node, daemon=daemon, action="restart", by="me") for node, daemon in targets]
             async with c1.store.begin() as tx:
                 for command in commands:
                     await issue(tx, c1.envelopes, command)
@@ -94,7 +94,7 @@ def test_a_command_reaches_a_daemon_of_a_worker_and_its_outcome_comes_back_once(
 
             await wait_until(is_done, 10.0)
             done = [event for event in await log(c1.store, CommandDone) if isinstance(event, CommandDone)]
-            assert [(event.node, event.daemon) for event in done] == asked[:2]
+            assert [(event.node, event.daemon) for event in done] == targets[:2]
             assert (done[0].error, own.supervisor.status("listen").restarts) == ("", 1)
             assert done[1].error.startswith("unknown daemon 'missing'")
             async with c1.store.read() as view:
