@@ -7,6 +7,7 @@ wake-up that is lost costs latency alone: workers also ask by themselves every f
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable
+from itertools import islice
 
 from ringrift.jobs import NODE_KINDS, STAGES
 from ringrift.kernel.backoff import wait_out
@@ -103,14 +104,18 @@ class Wakes:
         for kind, count in counts.items():
             new = count - max(self._counts[kind], 0)
             is_late = now - self._woken.get(kind, now) >= _AGAIN_SECONDS
-            idle = [row for row in self._waiters if kind in row.kinds and not row.ready and row.node not in self._full]
-            for waiter in idle[: count if is_late else max(new, 0)]:
+            for waiter in self._idle_waiters(kind, count if is_late else new):
                 waiter.wake()
                 del self._waiters[waiter]
                 self._waiters[waiter] = None
             if new > 0 or is_late:
                 self._woken[kind] = now
         self._counts = counts
+
+    def _idle_waiters(self, kind: str, count: int) -> list[_Waiter]:
+        """Up to *count* workers with room for jobs of *kind*."""
+        rows = (row for row in self._waiters if kind in row.kinds and not row.ready and row.node not in self._full)
+        return list(islice(rows, count)) if count > 0 else []
 
     def _tell(self, states: RunStates) -> None:
         if states != self._states:

@@ -1,5 +1,6 @@
 """Typed access to one kind of record: get, put, scan, find and delete values instead of bytes."""
 
+import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -14,6 +15,7 @@ T = TypeVar("T")
 _Names = tuple[str, ...]
 _ENCODER = msgspec.json.Encoder()
 _SCAN_MAX = 10_000  # records that one scan returns if its kind declares no limit of its own
+_DECODED_AT_ONCE = 200
 _SEAL, _DIGEST_BYTES = b"#", 8  # a checked body is JSON, this sign and its checksum in hexadecimal
 
 
@@ -47,15 +49,15 @@ class Records(Generic[T]):
 
     async def get_many(self, view: Reads, ids: Sequence[str]) -> dict[str, T]:
         """The values stored under *ids*, by id; ids without a record are left out."""
-        return self._decode(await view.get(self.kind, ids))
+        return await self._decode_all(await view.get(self.kind, ids))
 
     async def scan(self, view: Reads, after: str = "", limit: int | None = None) -> dict[str, T]:
         """Values by id, in the order of their ids, after *after*."""
-        return self._decode(await view.scan(self.kind, after, limit or self.limit))
+        return await self._decode_all(await view.scan(self.kind, after, limit or self.limit))
 
     async def find(self, view: Reads, field: str, *values: str) -> dict[str, T]:
         """Values by id whose index *field* has one of *values*."""
-        return self._decode(await view.find(self.kind, field, values, self.limit))
+        return await self._decode_all(await view.find(self.kind, field, values, self.limit))
 
     async def all(self, view: Reads, field: str = "", *values: str) -> list[T]:
         """The values themselves: every one, or those whose index *field* has one of *values*."""
@@ -91,6 +93,16 @@ class Records(Generic[T]):
         if self._checked:
             body += _SEAL + _digest(body)
         return Put(kind=self.kind, id=id, body=body, index={**own, **index})
+
+    async def _decode_all(self, rows: Mapping[str, bytes]) -> dict[str, T]:
+        """*rows* decoded so many at once that nothing else in this process waits long for it."""
+        if len(rows) <= _DECODED_AT_ONCE:
+            return self._decode(rows)
+        items, values = list(rows.items()), dict[str, T]()
+        for first in range(0, len(items), _DECODED_AT_ONCE):
+            values |= self._decode(dict(items[first : first + _DECODED_AT_ONCE]))
+            await asyncio.sleep(0)
+        return values
 
     def _decode(self, rows: Mapping[str, bytes]) -> dict[str, T]:
         values = {}
