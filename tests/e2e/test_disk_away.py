@@ -65,7 +65,7 @@ def test_a_disk_that_goes_and_comes_back_changes_no_champion(home: Home) -> None
     aside.rename(folder)
     reached(process, lambda: generation(home) > before.generation)
     assert lost(home) == []
-    assert home.has("SELECT 1 FROM log WHERE name = 'model.returned'")
+    reached(process, lambda: home.has("SELECT 1 FROM log WHERE name = 'model.returned'"))
     cleared = "SELECT 1 FROM log WHERE name = 'alert.cleared' AND CAST(body AS TEXT) LIKE '%model_missing%'"
     reached(process, lambda: home.has(cleared))
 

@@ -83,6 +83,8 @@ def _daemon_faults(node: NodeRecord) -> list[str]:
     for status in node.activity.daemons.statuses:
         if not status.disabled and (status.state in _UNWELL or status.health.status is Status.UNHEALTHY):
             by_reason.setdefault(f"{status.state}: {status.health.reason or status.last_error}", []).append(status.name)
+        elif status.waits_often:
+            by_reason.setdefault(f"had to wait several times lately: {status.waits_often}", []).append(status.name)
     return [f"{', '.join(names)} {reason}" for reason, names in by_reason.items()]
 
 

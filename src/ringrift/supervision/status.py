@@ -31,6 +31,7 @@ class DaemonStatus(Value, omit_defaults=True):
     failures: int = 0  #: Runs that ended with an error.
     restarts: int = 0  #: Starts after the first, whatever they were for.
     waits: int = 0  #: How often it had to wait for the store or for room on the disk: no failure of its own.
+    waits_often: str = ""  #: The reason of the last wait of one that had to wait several times lately.
     stalls: int = 0  #: How often it blocked the event loop.
     last_error: str = ""
     history: tuple[DaemonFailure, ...] = ()

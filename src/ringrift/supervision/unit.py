@@ -19,6 +19,7 @@ from ringrift.supervision.status import LATE_TICKS, RESTING, DaemonFailure, Daem
 
 ERROR_CHARACTERS_MAX = 500
 _HISTORY_MAX = 20
+_OFTEN_WAITS, _OFTEN_SECONDS = 3, 30.0  #: So many waits within so many seconds are often.
 _ROLE_SECONDS = 0.25  #: Between looks whether a serving daemon's role is held; its holder trusts it for much longer.
 _NO_FAILURE = (NotLeader, *TRANSIENT, Retry, Discard)  #: Errors that end a run and are no fault of the daemon.
 
@@ -54,6 +55,7 @@ class Unit:
         self.reported: Health | None = None
         self.checked: Health | None = None
         self.history: deque[DaemonFailure] = deque(maxlen=_HISTORY_MAX)
+        self._latest_waits: deque[tuple[float, str]] = deque(maxlen=_OFTEN_WAITS)
         self.runs = self.failed_runs = self.starts = self.wait_count = self.stall_count = 0
         self.last_error = ""
         self.pid: int | None = None  #: Process id of a program, while it runs.
@@ -116,7 +118,15 @@ class Unit:
             self.waits_since = max(self.started_at, self.progress or 0.0)
         self.waits = printable(str(error), ERROR_CHARACTERS_MAX)
         self.wait_count += 1
+        self._latest_waits.append((self._clock.tick(), self.waits))
         self.enter("waiting")
+
+    def waits_often(self) -> str:
+        """The reason of its last wait if it has to wait again and again, however short each wait is; else nothing."""
+        is_often = len(self._latest_waits) == _OFTEN_WAITS
+        if is_often and self._clock.tick() - self._latest_waits[0][0] <= _OFTEN_SECONDS:
+            return self._latest_waits[-1][1]
+        return ""
 
     def is_running(self) -> bool:
         """Whether it has a task that has not ended."""
@@ -179,8 +189,8 @@ class Unit:
         facts |= {name: getattr(self, name) for name in same.split()}
         facts |= {"failures": self.failed_runs, "restarts": max(0, self.starts - 1), "waits": self.wait_count}
         ready = self.progress is not None and self.state == "running"
-        health, history = self.health(awake), tuple(self.history)
-        return DaemonStatus(health=health, ready=ready, stalls=self.stall_count, history=history, **facts)
+        facts |= {"stalls": self.stall_count, "history": tuple(self.history), "waits_often": self.waits_often()}
+        return DaemonStatus(health=self.health(awake), ready=ready, **facts)
 
 
 HoldsRole = Callable[[str], bool]  #: Whether this node believes that it holds a role.

@@ -101,11 +101,13 @@ def test_daemons_that_wait_or_fail_are_named_by_their_reason(node: NodeRecord) -
         DaemonStatus(name="heal", state="running", health=hangs),
         DaemonStatus(name="sweep", state="resting", health=hangs, disabled=True),
         DaemonStatus(name="work", state="running", health=Health(part="", status=Status.HEALTHY)),
+        DaemonStatus(name="beat", health=Health(part="", status=Status.HEALTHY), waits_often="the store is busy"),
     )
 
     assert faults(changed(node, activity=Activity(daemons=DaemonSummary(statuses=statuses)))) == [
         "node n1: fill, rate waiting: waits: no room left at /data",
         "node n1: heal running: no progress for 61 s",
+        "node n1: beat had to wait several times lately: the store is busy",
     ]
 
 

@@ -98,6 +98,27 @@ def test_a_short_wait_leaves_the_node_healthy(tmp_path: Path) -> None:
     play(tmp_path, story, simulated=True)
 
 
+def test_short_waits_that_come_again_and_again_show_between_them(tmp_path: Path) -> None:
+    """Three within half a minute show also while it runs, with the last reason, until they are long ago."""
+
+    async def story(world: World) -> None:
+        runs, sup = count(), supervisor(world, clock=loop_clock())
+        seen: list[tuple[int, str]] = []
+
+        async def writes() -> None:
+            seen.append((sup.status("beat").waits, sup.status("beat").waits_often))
+            if next(runs) in (3, 5, 7):
+                raise LOCKED
+
+        async with sup.run([ticking("beat", writes, every=5.0)], PARTS, "full"):
+            await wait_until(lambda: len(seen) > 20, PATIENT, step_seconds=5.0)
+        assert [often for waits, often in seen if waits < 3] == [""] * 8
+        assert [often for _, often in seen[8:12]] == [str(LOCKED)] * 4
+        assert seen[-1] == (3, "")
+
+    play(tmp_path, story, simulated=True)
+
+
 def test_a_body_that_hangs_after_a_wait_is_ended(tmp_path: Path) -> None:
     """Waiting is no licence to hang: a try that makes no progress is cancelled like any other."""
 
