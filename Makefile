@@ -84,8 +84,8 @@ example: $(VENV)/.run ## train an example game for three minutes in a home of it
 chaos: $(VENV)/.dev ## an hour of faults on the whole loop in real processes (SECONDS=600, SEED=7; ARGS="--only kill,fork")
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-cluster: $(VENV)/.dev ## an hour of faults on a coordinator and five workers, each on a network of its own (as root; SECONDS=600, SEED=7)
-	PYTHONPATH=tests $(BIN)/python -m e2e.cluster_campaign --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+cluster: $(VENV)/.dev ## an hour of faults on a coordinator and five workers, each on a network of its own (as root; SECONDS=600, SEED=7, ARGS="--workers 20 --vanish")
+	PYTHONPATH=tests $(BIN)/python -m e2e.cluster_campaign --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 mutants: $(VENV)/.dev ## break the product in small ways, each of which a test must notice (AREA=events, NAME=part, NEW=1: only what is open)
 	$(BIN)/python tests/mutations.py $(if $(AREA),--area $(AREA)) $(if $(NAME),--name $(NAME)) $(if $(NEW),--new) $(ARGS)

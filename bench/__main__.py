@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from bench import (
     dead_letters,
     fanout,
+    files,
     hang,
     history,
     lineage,
@@ -22,6 +23,7 @@ from bench import (
     reversi,
     reversi_engine,
     start,
+    unchanged,
     wake,
     wire,
     work,
@@ -54,6 +56,8 @@ CONTESTS = (
     start.PROGRAMS,
     publish.LATENCIES,
     wire.WIRE,
+    files.FILES,
+    unchanged.UNCHANGED,
 )
 ROUNDS_MIN, ROUNDS = 5, 9
 

@@ -20,7 +20,7 @@ from ringrift.kernel.errors import RingriftError
 from ringrift.kernel.settings import WireSettings
 from ringrift.kernel.value import Value
 from ringrift.store.ports import Lease, Renewal
-from ringrift.sync.remote_blobs import BlobReceipt, WriteBlob
+from ringrift.sync.blob_messages import BlobReceipt, WriteBlob
 from ringrift.wire.connection import Connection
 from ringrift.wire.keys import SigningKey
 from ringrift.wire.open import open_wire

@@ -193,7 +193,7 @@ class Copy:
         self.plan, self.report = folder / "plan.json", folder / "report.json"
         self._writes = 0
         for path in ROOT.iterdir():
-            if not path.name.startswith(".") and path.name != "data":
+            if not path.name.startswith(".") and path.name not in ("data", "build"):
                 command = ["cp", "-a", str(path), str(self.root / path.name)]
                 self.root.mkdir(parents=True, exist_ok=True)
                 subprocess.run(command, check=True)
@@ -220,7 +220,7 @@ class Copy:
         prefix = f"#!{path.parent.parent}/".encode()
         if path.is_symlink():
             ours.symlink_to(path.readlink())
-        elif (data := path.read_bytes()).startswith(prefix):
+        elif path.is_file() and (data := path.read_bytes()).startswith(prefix):
             ours.write_bytes(data.replace(prefix, f"#!{self.root}/.venv/".encode(), 1))
             ours.chmod(0o755)
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the programs that some tests use, where this may be done; it never fails, and tests name what they miss.
 missing=""
-for pair in redis-server:redis-server sshd:openssh-server ssh:openssh-client ip:iproute2 tc:iproute2 iptables:iptables; do
+for pair in redis-server:redis-server sshd:openssh-server ssh:openssh-client ip:iproute2 tc:iproute2 iptables:iptables \
+    rsync:rsync mkfs.xfs:xfsprogs; do
     PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
 done
 [ -z "$missing" ] && exit 0

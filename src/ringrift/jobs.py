@@ -18,7 +18,8 @@ from ringrift.kernel.errors import InvalidPayload, InvalidWork, JobFailed, Unkno
 from ringrift.kernel.ids import is_blob
 from ringrift.kernel.value import Value, ValueType, changed
 from ringrift.kernel.variant import parse
-from ringrift.workload.api import SETTINGS_LENGTH_MAX, Artifact, JobResult, JobSpec, Scalar, find_block_error
+from ringrift.workload.api import SETTINGS_LENGTH_MAX, JobResult, JobSpec, Scalar, find_block_error
+from ringrift.workload.results import count_in, imported_events, only_artifact
 
 PRIORITY_MIN, PRIORITY_MAX = 0, 100
 URGENT, STAGE, ORDINARY = 90, 60, 40
@@ -101,23 +102,6 @@ class Job(Value, metaclass=_JobType):
         return getattr(event, "job", None) == self.key
 
 
-def _only_artifact(result: JobResult, kind: str) -> Artifact:
-    """The one artifact of *kind*."""
-    artifacts = [output for output in result.outputs if output.kind == kind]
-    if len(artifacts) != 1:
-        raise JobFailed(f"the workload made {len(artifacts)} artifacts of kind {kind}, not 1")
-    return artifacts[0]
-
-
-def _count_in(artifact: Artifact, key: str) -> int:
-    """The number that the workload reports under *key*: whole and above 0."""
-    number = artifact.meta.get(key)
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        reason = f"the workload reports {key} = {number!r}: a whole number above 0 is needed"
-        raise JobFailed(reason, blob=artifact.blob)
-    return number
-
-
 class Play(Job, tag="play", stage="selfplay", plays_games=True, input_fields=("model",), param_fields=("games",)):
     """Play a batch of games with *model*."""
 
@@ -125,8 +109,8 @@ class Play(Job, tag="play", stage="selfplay", plays_games=True, input_fields=("m
     games: int
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        batch = _only_artifact(result, "games")
-        games, variant, model = _count_in(batch, "games"), self.variant, self.model
+        batch = only_artifact(result, "games")
+        games, variant, model = count_in(batch, "games"), self.variant, self.model
         event = selfplay.BatchFinished(variant=variant, batch=batch.blob, games=games, model=model, node=node)
         return (changed(event, ephemeral=ephemeral),)
 
@@ -139,6 +123,7 @@ class Sync(Job, tag="sync", stage="sync", runs_in="node", queue="sync", key_fiel
     source: str
     played: int = 0  #: Games in the blob, where it holds games.
     repair: bool = False  #: Whether it is copied because it had too few copies.
+    target: str = ""  #: The only node that should get a copy; empty: as many nodes as the policy asks for.
 
 
 class Export(Job, tag="export", stage="export", queue="export", input_fields=("batches",)):
@@ -147,10 +132,10 @@ class Export(Job, tag="export", stage="export", queue="export", input_fields=("b
     batches: tuple[str, ...]
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        samples = _only_artifact(result, "samples")
+        samples = only_artifact(result, "samples")
         refused = tuple(blob for blob in self.batches if blob in result.refused)
         used = tuple(blob for blob in self.batches if blob not in refused)
-        count, shared = _count_in(samples, "samples"), {"variant": self.variant, "node": node, "job": self.key}
+        count, shared = count_in(samples, "samples"), {"variant": self.variant, "node": node, "job": self.key}
         return (data.Exported(samples=samples.blob, count=count, batches=used, refused=refused, **shared),)
 
 
@@ -162,7 +147,7 @@ class Train(Job, tag="train", stage="train", input_fields=("samples", "parent"),
     parent: str | None = None
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        blob, metrics = _only_artifact(result, "model").blob, dict(result.metrics)
+        blob, metrics = only_artifact(result, "model").blob, dict(result.metrics)
         event = training.Finished(variant=self.variant, model=blob, generation=self.generation, node=node, job=self.key)
         return (msgspec.structs.replace(event, samples=self.samples, parent=self.parent, metrics=metrics),)
 
@@ -290,7 +275,7 @@ class Rate(Job, tag="rate", stage="evaluate", runs_in="worker", key_fields=(), i
     tally: str
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        report = _only_artifact(result, "report")
+        report = only_artifact(result, "report")
         try:
             summary = msgspec.json.decode(str(report.meta.get("summary")), type=evaluation.Summary)
         except msgspec.DecodeError as error:
@@ -306,11 +291,30 @@ class Import(Job, tag="import", stage="import", key_fields=("file",), input_fiel
     file: str
 
     def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
-        blob = _only_artifact(result, "model").blob
+        blob = only_artifact(result, "model").blob
         return (model.Imported(variant=self.variant, model=blob, source=self.file, node=node),)
 
     def is_ended_by(self, event: Event) -> bool:
         return isinstance(event, model.Imported) and (event.variant, event.source) == (self.variant, self.file)
+
+
+class Ingest(Job, tag="ingest", stage="import", input_fields=("file", "history")):
+    """Make batches of the games in *file*, which comes from elsewhere, but for those in the list *history*.
+
+    A line has one such job at a time: each begins with the list that the one before has left.
+    """
+
+    key_fields, param_fields = (), ("replay",)
+    file: str
+    history: str | None = None
+    replay: bool = True  #: Whether games count only once they have been replayed, not before.
+
+    def to_events(self, result: JobResult, node: str, ephemeral: bool) -> tuple[Event, ...]:
+        facts = {"variant": self.variant, "node": node, "source": self.file}
+        return imported_events(result, facts, pending=not self.replay, ephemeral=ephemeral)
+
+    def is_ended_by(self, event: Event) -> bool:
+        return isinstance(event, data.Imported) and (event.variant, event.source) == (self.variant, self.file)
 
 
 JOBS: tuple[type[Job], ...] = tuple(Job.__subclasses__())

@@ -26,12 +26,14 @@ from ringrift.cluster.standby import require_own_place
 from ringrift.cluster.swim_udp import gossip_daemons
 from ringrift.coordinator.serve import serving_daemon
 from ringrift.daemons import DAEMONS, ROLES
+from ringrift.daemons.adopt import adopt_left_over
 from ringrift.events.node import Joined, Left
 from ringrift.kernel.backoff import wait_out
 from ringrift.kernel.clock import Clock, SystemClock
 from ringrift.kernel.errors import TRANSIENT, NodeAway, TransferError
 from ringrift.kernel.ids import Ids
 from ringrift.kernel.settings import Settings
+from ringrift.pipeline.evacuation import Evacuation
 from ringrift.pipeline.file_jobs import FileJobs
 from ringrift.pipeline.line_settings import LineSettings, open_lines, own_settings
 from ringrift.store.open import only_coordinator, open_store
@@ -42,7 +44,12 @@ from ringrift.supervision.hang_detector import STALL_SECONDS_MAX, CheckIntervals
 from ringrift.supervision.spec import COORDINATES, Daemon
 from ringrift.supervision.supervisor import Supervisor
 from ringrift.sync import ledger
-from ringrift.sync.transfer import Reach, Transfer
+from ringrift.sync.reservations import Reservations
+from ringrift.sync.shaper import Shaper
+from ringrift.sync.transfer import Transfer
+from ringrift.sync.transports.endpoints import folder_finder, open_endpoints
+from ringrift.sync.transports.folder import Reach
+from ringrift.sync.transports.ports import Endpoints
 from ringrift.threads import to_its_end
 from ringrift.wire.ports import Wire
 from ringrift.work.breakers import BREAKERS, NODE
@@ -51,6 +58,7 @@ from ringrift.work.desk import FindMissing, StoreDesk
 from ringrift.work.launch.ports import Launch
 from ringrift.work.launch.process import ProcessLaunch
 from ringrift.work.limits import KINDS
+from ringrift.work.link_breakers import LinkBreakers, link_subjects
 from ringrift.work.runner import FetchInputs, OnProgress, Runner
 from ringrift.work.worker_pool import WorkerPool
 from ringrift.workload.registry import Registry
@@ -59,7 +67,7 @@ _SERVING_PAUSE_SECONDS = 0.1
 _LEAVE_SECONDS_MAX = 3.0  #: How long a node that stops waits for a store that is busy or full.
 _PARTS_OF_PARTS = """
     policy=settings.policy replicas=settings.replicas readers=supervisor.readers notify_settings=settings.notify
-    store_settings=settings.store bus_settings=settings.bus work_settings=settings.work sweep_settings=settings.sweep
+    bus_settings=settings.bus work_settings=settings.work
 """
 _DERIVED_PARTS = dict(pair.split("=") for pair in _PARTS_OF_PARTS.split())  #: What daemons ask for by another name.
 
@@ -118,22 +126,25 @@ class Node:
             record = NodeRecord(id=me.id, profile=me.profile, address=address, beat=0, ephemeral=me.ephemeral)
             record = record if simulated else _with_machine(record, settings, clock, ids)
             facts = FactsMeter(address, me.labels, registry.runnable if registry else None)
-            transfer = Transfer(me.id, store, blobs, reach or _reach_by(roster), envelopes)
+            endpoints = None if simulated or reach else _open_endpoints(settings, roster, store, envelopes, clock)
+            transfer = Transfer(
+                me.id, store, blobs, reach or _reach_by(roster), envelopes, clock=clock, endpoints=endpoints,
+                limits=settings.links, shaper=Shaper(settings.bandwidth, clock, Reservations(store, clock).in_force),
+            )  # fmt: skip
             file_jobs = FileJobs(record, transfer, roster, settings)
             launch = launch or ProcessLaunch(address, work.executables, me.id, settings.logs)
             runner = Runner(
                 me.id, desk, WorkerPool(launch, work), clock, work,
                 KINDS[me.profile], fetch_inputs=_fetch_by(transfer, me.id), run_on_node=file_jobs.move,
                 make_outcome=file_jobs.conclude, wait=partial(_wait_for_jobs, store, settings.wire.serve),
-                publish=router.publish_memory,
+                publish=router.publish_memory, protect=Evacuation(record, store, roster, transfer).protect,
             )  # fmt: skip
             activity = ActivityTracker(me.id)
             activity.subscribe(router)
-            intervals = CheckIntervals(stall_seconds_max=None if simulated else STALL_SECONDS_MAX)
-            want = roles.stand_for if leads else None
             supervisor = Supervisor(
-                me.id, router, clock, holds=roles.holds, check=roles.check, want=want, rng=rng, intervals=intervals
-            )
+                me.id, router, clock, holds=roles.holds, check=roles.check, want=roles.stand_for if leads else None,
+                rng=rng, intervals=CheckIntervals(stall_seconds_max=None if simulated else STALL_SECONDS_MAX),
+            )  # fmt: skip
             node = cls(
                 me.id, settings, clock, rng, ids, envelopes, store, blobs, router, desk, roster, roles, record,
                 facts, activity, transfer, runner, supervisor,
@@ -142,10 +153,8 @@ class Node:
             stack.push_async_callback(node._leave)
             daemons, parts = DAEMONS + extra + node._wire_daemons(wire, simulated=simulated), node.parts()
             plugins, broken = ((), ()) if simulated else plugin.installed(daemons, parts, me.profile)
-            running = supervisor.run(
-                daemons, parts, me.profile, broken, plugins=plugins, begin=begin, disabled=me.disabled_daemons
-            )
-            await stack.enter_async_context(running)
+            options: dict[str, Any] = {"plugins": plugins, "begin": begin, "disabled": me.disabled_daemons}
+            await stack.enter_async_context(supervisor.run(daemons, parts, me.profile, broken, **options))
             await wait_out(partial(router.publish, Joined(node=me.id, profile=me.profile), source="node"))
             yield node
 
@@ -163,6 +172,7 @@ class Node:
     async def _recover(self, lines: Mapping[str, LineSettings] | None, leads: bool) -> None:
         """Correct what an earlier process of this node left behind, however it ended, and open *lines*."""
         await self.desk.revoke_own(f"node {self.node_id} started again", started=True)
+        await adopt_left_over(self.store, self.blobs, self.envelopes, self.clock)
         await ledger.correct(self.store, self.blobs, self.node_id)
         if leads:
             own, alone = own_settings(self.settings), lines is not None
@@ -171,6 +181,10 @@ class Node:
 
     async def _leave(self) -> None:
         """Release what other nodes would have to wait for.  A crash instead is as safe, only slower for them."""
+        if self.record.ephemeral or self.runner.notice:
+            with suppress(TimeoutError, *TRANSIENT):
+                async with asyncio.timeout(self.settings.work.grace_seconds):
+                    await Evacuation(self.record, self.store, self.roster, self.transfer).save()
         with suppress(*TRANSIENT):
             await wait_out(self._release, seconds_max=_LEAVE_SECONDS_MAX)
 
@@ -181,7 +195,8 @@ class Node:
         await self.roster.put(msgspec.structs.replace(self.record, gone=True, beat=last.beat, wall=last.wall))
         async with self.store.begin() as tx:
             left = Left(node=self.node_id, profile=self.record.profile, roles=roles)
-            await BREAKERS.delete(tx, [f"{NODE}:{self.node_id}"])  # it begins anew when it returns
+            # It begins anew when it returns.
+            await BREAKERS.delete(tx, [f"{NODE}:{self.node_id}", *link_subjects(self.node_id)])
             await tx.append([self.envelopes.make(left, source="node")])
 
 
@@ -234,11 +249,24 @@ def _with_machine(record: NodeRecord, settings: Settings, clock: Clock, ids: Ids
     return msgspec.structs.replace(record, **facts, **boot)
 
 
+async def _addresses_of(roster: Roster) -> dict[str, str]:
+    return {record.id: record.address for record in await roster.all_nodes()}
+
+
+def _open_endpoints(
+    settings: Settings, roster: Roster, store: Store, envelopes: EnvelopeFactory, clock: Clock
+) -> Endpoints:
+    """The ways to other machines: folders that can be seen from here, and what the settings name."""
+    health = LinkBreakers(store, envelopes, clock, settings.links)
+    finders = (folder_finder(partial(_addresses_of, roster)),)
+    return open_endpoints(settings.links, settings.bandwidth, finders, health)
+
+
 def _reach_by(roster: Roster) -> Reach:
     open_folder = cache(FolderBlobs)  # one for each: the threads that hang in it are counted there
 
     async def reach(node: str) -> Blobs:
-        addresses = {record.id: record.address for record in await roster.all_nodes()}
+        addresses = await _addresses_of(roster)
         if node not in addresses:
             raise NodeAway(node)
         return open_folder(addresses[node], node)

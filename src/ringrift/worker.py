@@ -40,7 +40,11 @@ from ringrift.supervision import plugin
 from ringrift.supervision.hang_detector import STALL_SECONDS_MAX, CheckIntervals
 from ringrift.supervision.spec import Daemon
 from ringrift.supervision.supervisor import Supervisor
+from ringrift.sync.file_share import FileShare
+from ringrift.sync.peer_port import open_peer_port
 from ringrift.sync.remote_blobs import BlobCache
+from ringrift.sync.shaper import Shaper
+from ringrift.sync.transports.http import PeerReader
 from ringrift.threads import beside
 from ringrift.wire.connection import Leave, Nothing
 from ringrift.wire.keys import SigningKey, load_key
@@ -66,7 +70,7 @@ from ringrift.workload.registry import Registry
 _LEAVE_SECONDS_MAX = 3.0  #: How long a worker that stops waits for the answer to its goodbye.
 _ALIVE_SECONDS = 5.0
 _FETCH_SECONDS, _TRIM_SECONDS = 10.0, 300.0
-_DERIVED_PARTS = {"bus_settings": "settings.bus", "work_settings": "settings.work", "sweep_settings": "settings.sweep"}
+_DERIVED_PARTS = {"bus_settings": "settings.bus", "work_settings": "settings.work"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class Worker:
     connection: WorkerConnection
     blobs: Blobs
     cache: BlobCache
+    file_share: FileShare
     router: RemoteRouter
     desk: RemoteDesk
     roster: RemoteRoster
@@ -164,7 +169,11 @@ class Worker:
         router = RemoteRouter(connection, clock, envelopes, settings.bus)
         stack.push_async_callback(router.close)
         blobs = blobs or await _open_blobs(address, me.id)
-        cache = BlobCache(connection, blobs, clock)
+        peers = None if simulated else PeerReader(me.id, connection.sign, partial(_open_peer_wire, settings))
+        shaper = Shaper(settings.bandwidth, clock)
+        cache = BlobCache(connection, blobs, clock, peers, shaper)
+        stack.callback(lambda: peers.close() if peers is not None else None)
+        file_share = FileShare(connection, blobs, cache, clock, shaper)
         spool = Spool(Path(address) / "spool", settings.cluster.spool_bytes_max)
         await wait_out(spool.open)
         sender = ResultSender(connection, spool, cache.upload, rng)
@@ -185,8 +194,8 @@ class Worker:
         roles: dict[str, Any] = {"holds": _holds_no_role, "check": _check_no_role}
         supervisor = Supervisor(me.id, router, clock, **roles, rng=rng, intervals=intervals)
         return cls(
-            me.id, settings, clock, rng, ids, envelopes, connection, blobs, cache, router, desk, roster, record, facts,
-            activity, spool, sender, runner, supervisor, island,
+            me.id, settings, clock, rng, ids, envelopes, connection, blobs, cache, file_share, router, desk, roster,
+            record, facts, activity, spool, sender, runner, supervisor, island,
         )  # fmt: skip
 
     @property
@@ -218,19 +227,33 @@ class Worker:
             before = self.clock.now() - self.settings.work.deadline_seconds  # a running job may need what is newer
             await self.cache.trim(pinned, self.settings.cluster.cache_bytes_max, before)
 
+        async def share(*, alive: Callable[[], None]) -> None:
+            await self.file_share.run(alive)
+
+        async def prefetch(*, alive: Callable[[], None]) -> None:
+            await self.file_share.prefetch(alive)
+
+        async def serve_peers(*, alive: Callable[[], None]) -> None:
+            with open_peer_port(self.settings, self.clock) as (wire, address, authority):
+                await self.file_share.serve(wire, address, authority, alive)
+
         async def fetch_champions() -> None:
             if self.island is not None:
                 await self.island.fetch(self.cache.fetch)
 
-        own = (
+        own: tuple[Daemon, ...] = (
             Daemon(name="deliver", run=deliver, serve=True, store=False, critical=True, category="core"),
             Daemon(name="listen", run=listen, serve=True, store=False, category="core"),
             Daemon(
                 name=RUN_COMMANDS, run=run_remote_commands, serve=True, store=False, after=("beat",), category="core"
             ),
             Daemon(name="trim_cache", run=trim_cache, every=_TRIM_SECONDS, store=False, category="resources"),
+            Daemon(name="share", run=share, serve=True, store=False, after=("beat",), category="sync"),
+            Daemon(name="prefetch", run=prefetch, serve=True, store=False, after=("beat",), category="sync"),
             Daemon(name="fetch_champions", run=fetch_champions, every=_FETCH_SECONDS, store=False, category="sync"),
         )
+        if self.settings.node.serve:
+            own += (Daemon(name="serve_peers", run=serve_peers, serve=True, store=False, category="sync"),)
         others = [msgspec.structs.replace(d, after=(*d.after, "deliver")) for d in DAEMONS if not d.store]
         return (*own, *others)
 
@@ -281,6 +304,10 @@ def _take_answer(connection: WorkerConnection, desk: RemoteDesk, island: Island 
         island.offer(answer.champions)
     if answer.run_states:
         desk.update(WorkNote(run_states=msgspec.msgpack.decode(answer.run_states, type=RunStates)))
+
+
+def _open_peer_wire(settings: Settings, authority: str) -> Wire:
+    return open_wire(settings.wire, authority=authority)
 
 
 async def _open_blobs(address: str, node: str) -> Blobs:

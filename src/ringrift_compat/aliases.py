@@ -1,8 +1,9 @@
 """Aliases: every documented module, the names that it serves and where they are, or what does its job here.
 
 The documents print 165 module paths.  One that has names serves those that the documents print, in code, tables or
-prose, and the families of names that they print as a pattern.  One without names imports, and its ``__doc__`` says
-which part of RingRift does its job.  One whose job is not built yet raises ModuleNotFoundError, which says so.
+prose, and the families of names that they print as a pattern; those of daemons that look after files have the runner of
+their duty under their own name.  One without names imports, and its ``__doc__`` says which part of RingRift does its
+job.  One whose job is not built yet raises ModuleNotFoundError, which says so.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ _NAMES: Mapping[str, str] = {
     "cluster.distributed_lock": "TrainingLock acquire_training_lock training_lock",
     "cluster.loops": """LoopManager EloSyncLoop IdleDetectionLoop AutoScalingLoop JobReaperLoop QueuePopulatorLoop
         ValidationLoop""",
-    "cluster.managers": "Dispatch JobManager SelfplayScheduler StateManager TrainingCoordinator",
+    "cluster.managers": "Dispatch JobManager SelfplayScheduler StateManager SyncPlanner TrainingCoordinator",
     "cluster.node_selector": "NodeSelector RankedNode",
     "cluster.orchestrator": "P2POrchestrator",
     "cluster.p2p_backend": "P2PBackend discover_p2p_leader_url",
@@ -31,6 +32,11 @@ _NAMES: Mapping[str, str] = {
     "daemons.manager": "DaemonManager get_daemon_manager",
     "daemons.registry": "DaemonSpec DAEMON_REGISTRY",
     "daemons.runners": "get_runner UnifiedDistributionDaemon UnifiedQueuePopulator UnifiedReplicationDaemon",
+    "daemons.runners/consolidation": "DataConsolidationDaemon",
+    "daemons.runners/disk": "DiskSpaceManagerDaemon",
+    "daemons.runners/orphans": "OrphanDetectionDaemon",
+    "daemons.runners/s3": "S3BackupDaemon",
+    "daemons.runners/training": "TrainingActivityDaemon",
     "daemons.types": "DaemonInfo DaemonManagerConfig DaemonState DaemonType",
     "daemons.types/enums": "DaemonState DaemonType",
     "events.buses": "DataEventBus EventBus=DataEventBus get_data_event_bus get_event_bus=get_data_event_bus",
@@ -68,6 +74,23 @@ _NAMES: Mapping[str, str] = {
     "pipeline.selfplay_orchestrator": "wire_selfplay_events emit_selfplay_completion",
     "singleton_mixin": """SingletonMixin ThreadSafeSingletonMixin LazySingletonMixin PersistentSingletonMixin
         SingletonMeta""",
+    "sync.auto_sync": "AutoSyncDaemon SyncStrategy",
+    "sync.auto_sync/router": "SyncRouter",
+    "sync.bandwidth_manager": """BandwidthManager BandwidthAllocation TransferPriority get_bandwidth_manager
+        request_bandwidth release_bandwidth""",
+    "sync.cache_coordination": "CacheInvalidation invalidate_model_caches wire_cache_events",
+    "sync.cluster_files": "TransportResult=CopyResult PrioritySyncResult=CopyResult",
+    "sync.cluster_transport": "ClusterTransport get_cluster_transport",
+    "sync.ephemeral_data_guard": "checkpoint_games request_evacuation",
+    "sync.sync_bandwidth": "BandwidthCoordinatedRsync BatchRsync SyncResult",
+    "sync.bloom_filter": "BloomFilter get_node_filter",
+    "sync.sync_facade": "SyncBackend SyncFacade SyncRequest SyncResponse get_sync_facade sync",
+    "sync.sync_facade/base": "SyncBackend SyncRequest SyncResponse",
+    "sync.sync_planner": """SyncCoordinator SyncPlan SyncPriority SyncRecommendation SyncScheduler=SyncCoordinator
+        execute_priority_sync get_sync_recommendations""",
+    "sync.sync_mutex": "SyncLock=ProgramLock acquire_sync_lock release_sync_lock sync_lock",
+    "sync.transaction_isolation": "MergeTransaction begin_merge_transaction=MergeTransaction merge_transaction",
+    "sync.transfer_verification": "TransferVerification compute_file_checksum verify_transfer",
     "tasks.master_loop_guard": "master_loop_guard",
     "tasks.master_loop_guard/enums": "LeadershipRole",
     "tasks.orchestrator_registry": "OrchestratorRole acquire_orchestrator_role release_orchestrator_role",
@@ -77,6 +100,10 @@ _NAMES: Mapping[str, str] = {
     "tasks.training_coordinator": "request_training_slot release_training_slot training_slot",
     "tasks.training_coordinator/async": "async_request_training async_can_train async_release_training",
     "utils": "BoundedHistory CallbackRegistry",
+    "utils/yaml": "load_yaml",
+    "ringrift.kernel.transfer_settings": "STRATEGIES TRANSFER_CLASSES TRANSPORTS",
+    "ringrift.workload.npz": "NpzArray NpzReport validate_npz",
+    "ringrift.sync.strategies": "PUSH_SECONDS_MAX",
     "ringrift.bus.spans": "traced span get_trace_id",
 }
 """The part of ours that serves the names, and the names; ``documented=ours`` where ours is called otherwise.
@@ -88,17 +115,21 @@ A name with ``*`` stands for every name of ``__all__`` that fits it; what follow
 
 _MODULES = """
     async_training_bridge           tasks.training_coordinator/async
+    auto_sync_daemon                sync.auto_sync
     backpressure                    health.queue_monitor types
     base_handler                    events.handler_base
     base_orchestrator               coordinators.coordinator_base
+    cache_coordination_orchestrator sync.cache_coordination
     cluster.p2p                     cluster.p2p_backend
+    cluster_data_sync               sync.auto_sync
+    cluster_transport               sync.cluster_transport sync.cluster_files
     cluster_status_monitor          cluster.cluster_monitor
     contracts                       health.protocols
     coordination_bootstrap          coordinators.bootstrap
     coordinator_base                coordinators.coordinator_base coordinators.sqlite_persistence health.protocols
     coordinator_persistence         coordinators.snapshots
     core_events                     events.event_router events.router_event events.event_types events.event_emitters
-    core_utils                      ringrift.bus.spans utils cluster.distributed_lock
+    core_utils                      ringrift.bus.spans utils utils/yaml cluster.distributed_lock sync.sync_mutex
     cross_process_events            events.cross_process_queue
     daemon_adapters                 daemons.adapters
     daemon_factory                  daemons.types
@@ -107,9 +138,15 @@ _MODULES = """
     daemon_registry                 daemons.registry daemons.types
     daemon_runners                  daemons.runners
     daemon_types                    daemons.types
+    data_consolidation_daemon       daemons.runners/consolidation
+    disk_space_manager_daemon       daemons.runners/disk
+    orphan_detection_daemon         daemons.runners/orphans
+    s3_backup_daemon                daemons.runners/s3
+    training_activity_daemon        daemons.runners/training
     data_pipeline_orchestrator      pipeline.orchestrator health.circuit_breaker
     dead_letter_queue               events.dead_letters
     enums                           daemons.types/enums tasks.master_loop_guard/enums types events.event_types
+    ephemeral_sync                  sync.auto_sync
     event_router                    events.event_router events.router_event events.event_types events.event_stats
                                     events.event_emitters
     event_subscription_mixin        events.handler_base
@@ -121,11 +158,18 @@ _MODULES = """
     model_lifecycle_coordinator     pipeline.model_lifecycle
     node_health_monitor             health.node_health
     node_status                     health.node_health
+    npz_validation                  ringrift.workload.npz
     protocols                       health.protocols
     queue_monitor                   health.queue_monitor types
     queue_populator                 daemons.runners
     queue_populator_daemon          daemons.runners
     stage_events                    events.buses/stage
+    sync_base                       sync.sync_facade/base
+    sync_bandwidth                  sync.sync_bandwidth sync.bandwidth_manager
+    sync_bloom_filter               sync.bloom_filter
+    sync_coordinator                sync.sync_planner sync.cluster_files sync.sync_facade sync.auto_sync
+    sync_constants                  ringrift.kernel.transfer_settings ringrift.sync.strategies
+    sync_router                     sync.auto_sync/router
     system_health_monitor           health.system_health types/recovery
     task_coordinator                tasks.task_coordinator types
     task_lifecycle_coordinator      tasks.task_lifecycle
@@ -147,7 +191,9 @@ _SAME_NAME = """
     cluster.distributed_lock cluster.p2p_backend cluster.work_queue
     coordinators.coordinator_config daemons.base_daemon events.event_emitters events.handler_base
     events.handler_resilience health.dynamic_thresholds health.safeguards helpers pipeline.pipeline_actions
-    pipeline.selfplay_orchestrator singleton_mixin tasks.master_loop_guard tasks.orchestrator_registry
+    pipeline.selfplay_orchestrator singleton_mixin sync.bandwidth_manager
+    sync.ephemeral_data_guard sync.sync_facade sync.sync_mutex
+    sync.transaction_isolation sync.transfer_verification tasks.master_loop_guard tasks.orchestrator_registry
     tasks.task_decorators tasks.training_coordinator types utils
 """
 """Rows that a documented module of the same name serves, and no others."""
@@ -162,8 +208,10 @@ _DONE_BY = """
     daemon_factory_implementations: ringrift.daemons has a spec for every daemon
     daemon_metrics: "ringrift daemons" shows restarts, errors and health of every daemon
     daemon_stats: DaemonManager.get_status() has the counts of every daemon
-    delivery_ledger: ringrift.bus.dead_letters keeps the state of every delivery that failed
-    delivery_retry_queue: the daemon "redeliver" retries the deliveries that failed
+    data_cleanup_daemon: the daemon "sweep" deletes what nothing needs; what is damaged is set aside and copied again
+    database_sync_manager: one store has ratings and the register of models, so that there is nothing to sync
+    delivery_ledger: ringrift.sync.receipts has every verified copy; failed deliveries of events are dead letters
+    delivery_retry_queue: ringrift.sync.failed_copies tries a copy that failed again after 30, 60, 120 and 240 s
     evaluation_daemon: the daemon "pipeline" evaluates every candidate
     event_mappings: every name of an event, in any spelling, is the same event for publish() and subscribe()
     event_normalization: publish() and subscribe() accept every spelling of the name of an event
@@ -177,33 +225,31 @@ _DONE_BY = """
     model_performance_watchdog: the daemon "pipeline" keeps win rates and reviews a champion that does worse
     node_availability_cache: the daemon "watch" keeps what it last saw of every node; ringrift.cluster.liveness reads it
     node_circuit_breaker: ringrift.work.breakers has one for every node, "ringrift status" shows it, safeguards obeys it
-    npz_validation: a file is named by its SHA-256, which is checked whenever it is copied or verified
     p2p_integration: a node of any machine has its record in the roster, one queue of jobs and one log of events
     pipeline_triggers: ringrift.pipeline decides when each stage of a line starts; see "ringrift why"
     stall_detection: ringrift.kernel.stall_detector finds what stood still; the daemon "rescue" ends it
+    sync_stall_handler: ringrift.sync.stall ends a transfer without bytes, and another holder or transport goes on
     sync_durability: a file counts as copied when its bytes are on the disk and their hash is right
     tournament_daemon: the daemon "ladder" requests matches that make the ratings of a line more certain
     training_trigger_daemon: the daemon "pipeline" starts training when the samples of a line are exported
     unified_inventory: ringrift.sync.ledger has every file and the nodes that hold it
     unified_registry: COORDINATOR_REGISTRY of coordination_bootstrap has every coordinator by its name
+    app.core.ssh: ringrift.sync.transports.ssh moves files over ssh, with pinned host keys
+    app.distributed.p2p_sync: workers with --serve send files to each other; ringrift.sync.transports.http
+    app.distributed.unified_data_sync: the daemon "replicate" plans copies for nodes that train, play or hold too few
     app.core.node: ringrift.cluster.roster has the record of every node, with its facts and what it does
     work_queue_monitor_daemon: the daemon "measure_queues" measures the queues
 """
 """Documented modules without names: what does their job."""
 
 _NOT_YET = """
-    adaptive_resource_manager auto_scaler auto_sync_daemon bandwidth_manager cache_coordination_orchestrator
-    cluster_data_sync cluster_transport cluster_watchdog_daemon curriculum_integration curriculum_weights
-    data_cleanup_daemon data_consolidation_daemon database_sync_manager disk_space_manager_daemon
-    duration_scheduler ephemeral_data_guard ephemeral_sync host_health_policy idle_resource_daemon job_scheduler
+    adaptive_resource_manager auto_scaler cluster_watchdog_daemon curriculum_integration curriculum_weights
+    duration_scheduler host_health_policy idle_resource_daemon job_scheduler
     load_forecaster metrics_analysis_orchestrator multi_provider_orchestrator node_policies node_recovery_daemon
-    optimization_coordinator orphan_detection_daemon p2p_auto_deployer quality_monitor_daemon
-    recovery_orchestrator resource_monitoring_coordinator resource_optimizer resource_targets s3_backup_daemon
-    selfplay_scheduler slurm_backend stability_heuristic sync_bandwidth sync_base sync_bloom_filter
-    sync_constants sync_coordinator sync_facade sync_mutex sync_router sync_stall_handler
-    training_activity_daemon training_freshness transaction_isolation transfer_verification
-    unified_idle_shutdown_daemon unified_resource_coordinator utilization_optimizer app.distributed.p2p_sync
-    app.distributed.unified_data_sync
+    optimization_coordinator p2p_auto_deployer quality_monitor_daemon recovery_orchestrator
+    resource_monitoring_coordinator resource_optimizer resource_targets selfplay_scheduler slurm_backend
+    stability_heuristic training_freshness unified_idle_shutdown_daemon
+    unified_resource_coordinator utilization_optimizer
 """
 
 _REPLACED = """
@@ -218,6 +264,9 @@ _REPLACED = """
     node_health_monitor health_check_orchestrator
     system_health_monitor unified_health_manager
     unified_event_coordinator event_router
+    sync_coordinator auto_sync_daemon
+    ephemeral_sync auto_sync_daemon
+    cluster_data_sync auto_sync_daemon
 """
 
 

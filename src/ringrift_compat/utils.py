@@ -1,14 +1,18 @@
-"""The documented utilities: a history with a limit, and callbacks that are called together."""
+"""The documented utilities: a history with a limit, callbacks that are called together, and a loader of YAML."""
 
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ringrift.bus.delivery import attempt
+from ringrift.kernel.errors import InputError
+from ringrift.kernel.extras import require_module
 
 T = TypeVar("T")
 _CALLBACKS_MAX = 1000
+_YAML_BYTES_MAX = 16 * 1024 * 1024
 
 
 class BoundedHistory(Generic[T]):
@@ -69,3 +73,18 @@ class CallbackRegistry:
 
     def __len__(self) -> int:
         return len(self._callbacks)
+
+
+def load_yaml(path: str | Path) -> Any:
+    """The content of a YAML file, which runs nothing.  Raises InputError, MissingExtra."""
+    yaml = require_module("yaml", "cluster")
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(_YAML_BYTES_MAX + 1)
+        if len(text) > _YAML_BYTES_MAX:
+            raise InputError(f"{path} is larger than {_YAML_BYTES_MAX} bytes")
+        return yaml.safe_load(text)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise InputError(f"{path} is not YAML: {error}") from error

@@ -4,6 +4,7 @@ import hashlib
 from dataclasses import dataclass
 
 from ringrift.workload.api import JobContext, JobResult, JobSpec
+from ringrift.workload.clock import Clock
 from ringrift.workload.kit import int_param
 from ringrift_reversi import records
 from ringrift_reversi.params import float_param
@@ -12,8 +13,8 @@ from ringrift_reversi.workload import VERSION
 
 SIMS_MAX = 4096
 _GAMES_MAX = 100_000
-CHECKPOINT_SECONDS = 4.0
-"""Time between checkpoints."""
+_CHECKPOINT_SECONDS = 4.0
+"""Longest time between checkpoints: what is played since the last one is lost with a machine that vanishes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,22 @@ class Batch:
 
     games: Games
     metrics: dict[str, float]
+
+
+class Checkpoints:
+    """When the next checkpoint of a batch is due: after _CHECKPOINT_SECONDS, or after so many more games."""
+
+    def __init__(self, job: JobSpec, clock: Clock, done: int) -> None:
+        self._clock, self._games_max = clock, int_param(job, "checkpoint_games", 0, 0, _GAMES_MAX)
+        self._tick, self._done = clock.tick(), done
+
+    def is_due(self, done: int) -> bool:
+        """Whether one is due with *done* games; then it counts as made."""
+        is_enough = self._games_max > 0 and done - self._done >= self._games_max
+        if not is_enough and self._clock.tick() - self._tick < _CHECKPOINT_SECONDS:
+            return False
+        self._tick, self._done = self._clock.tick(), done
+        return True
 
 
 def spec_of(job: JobSpec, blob: str) -> PlaySpec:

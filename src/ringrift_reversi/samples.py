@@ -8,6 +8,7 @@ game    u64[n]         the seed of the game, by which games are held out from tr
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +69,12 @@ def unpack(data: bytes, variant: str) -> Samples:
     samples = Samples(**{name: columns[name] for name in _TYPES})
     _check(samples, cells, players)
     return samples
+
+
+def write_npz(samples: Samples, variant: str, target: Path) -> None:
+    """Write *samples* to *target* for other programs, with the *variant* and the format beside the arrays."""
+    arrays = {field.name: getattr(samples, field.name) for field in fields(samples)}
+    np.savez_compressed(target, variant=np.array(variant), format=np.array(_FORMAT), **arrays)
 
 
 def _check(samples: Samples, cells: int, players: int) -> None:

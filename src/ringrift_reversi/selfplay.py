@@ -12,7 +12,7 @@ from ringrift_reversi.evaluate import Evaluator
 from ringrift_reversi.net import Net
 from ringrift_reversi.params import Heartbeat
 from ringrift_reversi.play import SLOTS_MAX, Slots
-from ringrift_reversi.play_spec import CHECKPOINT_SECONDS, Batch, PlaySpec, Style
+from ringrift_reversi.play_spec import Batch, Checkpoints, PlaySpec, Style
 from ringrift_reversi.records import Games
 from ringrift_reversi.topology import VARIANTS, topology
 from ringrift_reversi.tree import F32, I8
@@ -35,8 +35,8 @@ def play(job: JobSpec, ctx: JobContext, clock: Clock, *, model: Net, spec: PlayS
         heartbeat()
         return evaluator(boards, to_move)
 
-    began = saved = clock.tick()
-    plies, before = 0, len(slots.finished)
+    began, plies, before = clock.tick(), 0, len(slots.finished)
+    checkpoints = Checkpoints(job, clock, before)
     while len(slots.live):
         if ctx.should_stop():
             if slots.finished:
@@ -45,9 +45,8 @@ def play(job: JobSpec, ctx: JobContext, clock: Clock, *, model: Net, spec: PlayS
         plies += len(slots.live)
         slots.step(evaluate)
         heartbeat.done = len(slots.finished) / total
-        if clock.tick() - saved >= CHECKPOINT_SECONDS:
+        if checkpoints.is_due(len(slots.finished)):
             ctx.checkpoint(_state(slots, spec.identity))
-            saved = clock.tick()
     games = [game for _, game in sorted(slots.finished, key=lambda numbered: numbered[0])]
     metrics = play_spec.metrics(len(games), len(games) - before, plies, clock.tick() - began)
     return Batch(games=records.join(games), metrics=metrics)

@@ -7,6 +7,7 @@ import torch
 
 from ringrift.workload.api import Block, JobContext, JobResult, JobSpec, Refused
 from ringrift.workload.clock import Clock, SystemClock
+from ringrift.workload.ingest import ingest_games
 from ringrift.workload.kit import export_batches, int_param, only_input, read_input
 from ringrift_reversi import (
     baselines,
@@ -22,6 +23,7 @@ from ringrift_reversi import (
     tune,
 )
 from ringrift_reversi.convert import convert_model
+from ringrift_reversi.ingest import ReversiRules
 from ringrift_reversi.net import MODEL_BYTES_MAX, Net
 from ringrift_reversi.params import Heartbeat, choice_param
 from ringrift_reversi.play_spec import SIMS_MAX, Style
@@ -38,7 +40,7 @@ _BLOCKS_MAX = 100_000
 def run(job: JobSpec, ctx: JobContext, clock: Clock | None = None) -> JobResult:
     """Do *job*; *clock* times heartbeats and checkpoints."""
     functions: tuple[Callable[[JobSpec, JobContext, Clock], JobResult], ...]
-    functions = (_play, _export, _train, _match, _verify, _tune, _import)
+    functions = (_play, _export, _train, _match, _verify, _tune, _import, _ingest)
     stages = {function.__name__.removeprefix("_"): function for function in functions}
     if job.stage not in stages:
         raise Refused(f"reversi has no stage {job.stage!r:.80}")
@@ -183,6 +185,11 @@ def _import(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
     blob = only_input(job, "file")
     data = read_input(ctx, "file", blob, partial(convert_model, variant=job.variant), MODEL_BYTES_MAX)
     return JobResult(outputs=(ctx.publish("model", data, {}),))
+
+
+def _ingest(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:
+    Heartbeat(ctx, clock)()
+    return ingest_games(job, ctx, ReversiRules(job.variant), VARIANTS[job.variant][1])
 
 
 def _tune(job: JobSpec, ctx: JobContext, clock: Clock) -> JobResult:

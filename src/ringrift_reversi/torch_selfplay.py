@@ -19,7 +19,7 @@ from ringrift.workload.kit import int_param, only_input, read_input
 from ringrift_reversi import net, play_spec, records, tensors, torch_play
 from ringrift_reversi.net import MODEL_BYTES_MAX, Net
 from ringrift_reversi.params import Heartbeat, choice_param
-from ringrift_reversi.play_spec import CHECKPOINT_SECONDS, Batch, PlaySpec
+from ringrift_reversi.play_spec import Batch, Checkpoints, PlaySpec
 from ringrift_reversi.records import Games
 from ringrift_reversi.topology import VARIANTS
 from ringrift_reversi.torch_play import Finished
@@ -49,7 +49,7 @@ def _play(job: JobSpec, ctx: JobContext, clock: Clock, model: Net, spec: PlaySpe
     resumed = _resume(ctx.resume(), spec.identity, VARIANTS[job.variant][1])
     numbers, parts = [resumed[0]], [resumed[1]]
     before = done = len(resumed[0])
-    began = saved = clock.tick()
+    began, checkpoints = clock.tick(), Checkpoints(job, clock, before)
     target: dict[str, Any] = {"slots": slots, "device": device, "dtype": dtype, "done": resumed[0].tolist()}
     plies_played = torch_play.play(model, games=spec.games, seed=job.seed, style=spec.style, **target)
     for finished in _with_heartbeats(plies_played, heartbeat):
@@ -60,9 +60,8 @@ def _play(job: JobSpec, ctx: JobContext, clock: Clock, model: Net, spec: PlaySpe
         heartbeat()
         if ctx.should_stop() and done:
             break
-        if clock.tick() - saved >= CHECKPOINT_SECONDS and len(finished.numbers):
+        if len(finished.numbers) and checkpoints.is_due(done):
             ctx.checkpoint(_state(numbers, parts, spec.identity))
-            saved = clock.tick()
     games = records.join(parts)
     plies = len(games.moves) - len(parts[0].moves)
     metrics = play_spec.metrics(done, done - before, plies, clock.tick() - began)

@@ -3,9 +3,11 @@
 import tomllib
 from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ringrift.workload.api import JobContext, JobResult, JobSpec, ParamSpec, Preset, Refused, Scalar, VariantSpec
+from ringrift.workload.game_files import FORMATS
 from ringrift_reversi.preset import GAMES_PER_BATCH, preset
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class Reversi:
     name = "reversi"
     version = VERSION
     requirements = ("numpy", "numba", "torch", "safetensors")
+    game_files = FORMATS
     install_command = "pip install 'ringrift[train]'"
     params = tuple(
         ParamSpec(name, row.pop("default", None), choices=tuple(row.pop("choices", ())), **row)
@@ -71,6 +74,14 @@ class Reversi:
         from ringrift_reversi.evaluate import measured_params
 
         return measured_params()
+
+    def write_npz(self, variant: str, source: Path, target: Path) -> None:
+        """Write samples as a file of numpy's; what its arrays are stands in ``samples``."""
+        from ringrift_reversi import samples
+
+        with source.open("rb") as file:
+            data = file.read(samples.SAMPLES_BYTES_MAX + 1)
+        samples.write_npz(samples.unpack(data, variant), variant, target)
 
     def board(self, variant: str) -> "Position":
         from ringrift_reversi import terminal

@@ -256,6 +256,11 @@ async def a_match_fails(scene: Scene) -> None:
     await _do(scene, MATCH, _raising(JobFailed("no")), "failed")
 
 
+async def an_export_fails(scene: Scene) -> None:
+    """A node cannot export samples."""
+    await _do(scene, EXPORT, _raising(JobFailed("no")), "failed")
+
+
 async def a_review_match_fails(scene: Scene) -> None:
     """Blocks of a review cannot be played."""
     await _do(scene, REVIEW, _raising(JobFailed("no")), "failed")

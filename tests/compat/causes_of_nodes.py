@@ -13,8 +13,9 @@ from ringrift.daemons import measure_queues, replicate, sweep
 from ringrift.daemons.watch import watch
 from ringrift.jobs import Distribute, Job, Match, Sync, decode
 from ringrift.kernel.errors import NodeAway, NoRoute
-from ringrift.kernel.settings import BusSettings, NodeSettings, Replicas, Settings, StoreSettings, WorkSettings
+from ringrift.kernel.settings import BusSettings, NodeSettings, Settings, WorkSettings
 from ringrift.kernel.stall_detector import StallDetector
+from ringrift.kernel.transfer_settings import Replicas
 from ringrift.kernel.value import changed
 from ringrift.node import Node
 from ringrift.pipeline.file_jobs import FileJobs
@@ -329,6 +330,9 @@ async def a_damaged_copy_is_scrubbed(scene: Scene) -> None:
     _damage(scene, blob)
     await scene.listen()
     await sweep.sweep(
-        store=scene.world.store, blobs=fleet.at("near"), envelopes=scene.world.envelopes, clock=scene.world.clock,
-        store_settings=StoreSettings(), sweep_settings=Settings().sweep,
-    )  # fmt: skip
+        store=scene.world.store,
+        blobs=fleet.at("near"),
+        envelopes=scene.world.envelopes,
+        clock=scene.world.clock,
+        settings=Settings(),
+    )

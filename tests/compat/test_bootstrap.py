@@ -297,6 +297,12 @@ async def test_auto_trigger_follows_argument_environment_or_default(
         "import_models",
         "notify",
         "record_metrics",
+        "notice",
+        "mirror",
+        "consolidate",
+        "backup",
+        "disk",
+        "audit",
     }
 
     await bootstrap.shutdown_all_coordinators()
@@ -324,6 +330,9 @@ RUNS = {
     "health_manager": ["watch", "alert", "heal"],
     "model_coordinator": ["link_champions"],
     "sync_coordinator": ["replicate"],
+    "ephemeral_guard": ["evacuate"],
+    "orphan_detection_daemon": ["adopt"],
+    "training_activity": ["replicate"],
     "queue_populator": ["fill", "measure_queues"],
     "selfplay_orchestrator": ["fill"],
     "pipeline_orchestrator": ["pipeline"],
@@ -336,7 +345,7 @@ RUNS = {
 }
 """The daemons of each coordinator."""
 _PARTS = """event_coordinator task_coordinator global_task_coordinator error_coordinator training_coordinator
-    transfer_verifier"""
+    transfer_verifier cache_orchestrator"""
 PARTS = set(_PARTS.split())
 """Coordinators that are a part of every node."""
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from compat.subscribers import async_test, home
+from compat.file_scene import FileScene
+from compat.subscribers import QUICK, async_test, home
 from compat.test_embedded_node import start
 from compat.user_daemons import FIRST, LONG, for_ever, quick
 from ringrift.kernel.errors import SupervisionError
@@ -15,6 +16,11 @@ from ringrift_compat.daemons.duties import NotYet
 from ringrift_compat.daemons.manager import get_daemon_manager
 from ringrift_compat.daemons.runners import (
     DaemonRunner,
+    DataConsolidationDaemon,
+    DiskSpaceManagerDaemon,
+    OrphanDetectionDaemon,
+    S3BackupDaemon,
+    TrainingActivityDaemon,
     UnifiedDistributionDaemon,
     UnifiedQueuePopulator,
     UnifiedReplicationDaemon,
@@ -109,15 +115,27 @@ async def test_a_documented_class_is_the_daemon_of_the_manager() -> None:
         (UnifiedDistributionDaemon, "pipeline"),
         (UnifiedReplicationDaemon, "replicate"),
         (UnifiedQueuePopulator, "fill"),
+        (DataConsolidationDaemon, "consolidate"),
+        (DiskSpaceManagerDaemon, "disk"),
+        (OrphanDetectionDaemon, "adopt"),
+        (TrainingActivityDaemon, "replicate"),
     ],
 )
 @async_test
 async def test_each_documented_class_is_its_daemon(documented: type[DaemonRunner], daemon: str) -> None:
     """A start of it starts the daemon of ours that has its duty, and no other; a stop ends it."""
     assert await documented().start()
-    assert {name for name in ("pipeline", "replicate", "fill") if state(name) == "running"} == {daemon}
+    names = ("pipeline", "replicate", "fill", "consolidate", "disk", "adopt")
+    assert {name for name in names if state(name) == "running"} == {daemon}
     assert await documented().stop()
     assert state(daemon) == "stopped"
+
+
+@async_test
+async def test_a_backup_daemon_needs_a_place() -> None:
+    """Without the setting its run says what is missing."""
+    with pytest.raises(SupervisionError, match=r"backup\.place"):
+        await S3BackupDaemon().run()
 
 
 @async_test
@@ -137,9 +155,28 @@ async def test_an_adapter_holds_its_role_while_it_runs() -> None:
     assert state("pipeline") != "running"
 
 
+@async_test
+async def test_the_adapter_of_a_drive_copies_to_it(home: Path) -> None:
+    """Without the setting it says what is missing; with it the files of the node are on the drive under its role."""
+    with pytest.raises(SupervisionError, match=r"backup\.mirror"):
+        await get_daemon_adapter(DaemonType.EXTERNAL_DRIVE_SYNC).run()
+    await asyncio.to_thread(embedded.shutdown)
+    drive = home / "drive"
+    drive.mkdir()
+    (home / "ringrift.toml").write_text(f'{QUICK}\n[backup]\nmirror = "{drive}"\nmirror_seconds = 0.1\n')
+    scene = await asyncio.to_thread(FileScene, home)
+    blob = await asyncio.to_thread(scene.put, b"games", scene.host.node_id)
+    await asyncio.to_thread(scene.open_line, games=[blob])
+
+    task = asyncio.ensure_future(get_daemon_adapter(DaemonType.EXTERNAL_DRIVE_SYNC).run())
+    await wait_until(lambda: any(path.name == blob for path in drive.rglob("*")), LONG)
+
+    assert has_orchestrator_role("external_sync_leader")
+    await ended(task)
+
+
 UNBUILT = {
     "DISTILLATION": ("distillation_leader", "distillation"),
-    "EXTERNAL_DRIVE_SYNC": ("external_sync_leader", "external drives"),
     "VAST_CPU_PIPELINE": ("vast_pipeline_leader", "providers"),
 }
 """The adapters whose duty is not built: the role of each, and the work that brings the duty."""

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from compat.subscribers import async_test, home
 from compat.user_daemons import FIRST, LONG, SECOND, for_ever, quick
 from ringrift.daemons import DAEMONS
 from ringrift.kernel.errors import SettingsError, UnknownName
-from ringrift.kernel.settings import PROFILES
+from ringrift.kernel.settings import PROFILES, Settings
 from ringrift.supervision.supervisor import Supervisor
 from ringrift.work.limits import KINDS
 from ringrift_compat.daemons.duties import ALWAYS, DUTIES
@@ -26,8 +27,8 @@ from ringrift_compat.embedded_node import embedded
 __all__ = ["home"]
 PARTS = "EVENT_ROUTER DAEMON_WATCHDOG CROSS_PROCESS_POLLER COORDINATOR_HEALTH_MONITOR CONFIG_VALIDATOR"
 """The parts of every node, which stay when a manager is shut down."""
-UNSET = {DaemonType.UNEVALUATED_MODEL_SCANNER, DaemonType.BACKLOG_EVALUATION}
-"""Daemons that need a folder which is not set by default."""
+UNSET = {DaemonType[name] for name, duty in DUTIES.items() if duty.setting and not attrgetter(duty.setting)(Settings())}
+"""Daemons that need a folder or a place which is not set by default."""
 HEARTBEAT = "beat"
 """The one daemon of the node that a part is made of."""
 

@@ -47,6 +47,11 @@ RETIRED = """
 
 _MACHINE, _TICKS, _WATCH = "unit/pipeline/test_machine.py", "unit/daemons/test_ticks.py", "unit/daemons/test_watch.py"
 _FEEDBACK = "unit/pipeline/test_feedback.py"
+_STRATEGIES, _EVACUATE = "unit/daemons/test_strategies.py", "unit/daemons/test_evacuate.py"
+_ADOPT, _PACKS = "unit/daemons/test_adopt.py", "unit/daemons/test_consolidate.py"
+_BACKUP, _BACKUPS = "contract/test_backup.py", "contract/test_backup_daemons.py"
+_PLAN = "unit/sync/test_plan.py"
+_GAMES, _DISK = "compat/test_game_import.py", "unit/daemons/test_disk.py"
 _INBOX, _HEAL = "contract/test_import_models.py", "unit/daemons/test_heal.py"
 SHOWN_BY = {
     # parts of every node
@@ -69,7 +74,39 @@ SHOWN_BY = {
     "NPZ_DISTRIBUTION": f"{_TICKS}::test_samples_are_copied_too",
     "REPLICATION_MONITOR": f"{_TICKS}::test_a_copy_on_a_silent_node_does_not_count",
     "REPLICATION_REPAIR": f"{_TICKS}::test_a_copy_on_a_silent_node_does_not_count",
-    "EPHEMERAL_SYNC": f"{_MACHINE}::test_games_of_a_machine_that_may_vanish_are_copied_first",
+    "CLUSTER_DATA_SYNC": f"{_STRATEGIES}::test_strategies_differ_in_which_bytes_move_when",
+    "GOSSIP_SYNC": f"{_STRATEGIES}::test_strategies_differ_in_which_bytes_move_when",
+    "UNIFIED_DATA_PLANE": "unit/sync/test_plan_rules.py::test_every_want_is_served_or_says_why_it_waits",
+    "UNIFIED_DATA_SYNC_ORCHESTRATOR": f"{_PLAN}::test_urgent_copies_go_first_then_by_class_deadline_and_rarity",
+    "TRAINING_NODE_WATCHER": f"{_PLAN}::test_urgent_copies_go_first_then_by_class_deadline_and_rarity",
+    "EPHEMERAL_SYNC": f"{_EVACUATE}::test_an_only_copy_on_a_machine_that_may_vanish_is_brought_to_a_durable_one",
+    "SYNC_PUSH": f"{_EVACUATE}::test_only_machines_that_may_vanish_protect_what_they_make",
+    "UNIFIED_DATA_CATALOG": "unit/sync/test_manifest.py::test_the_manifest_follows_every_change_of_the_ledger",
+    "NODE_DATA_AGENT": f"{_ADOPT}::test_an_orphan_is_adopted_at_the_second_look",
+    "ORPHAN_DETECTION": f"{_ADOPT}::test_an_orphan_is_adopted_at_the_second_look",
+    "DATA_SERVER": "unit/sync/test_peers.py::test_a_worker_fetches_from_a_peer_first",
+    "CACHE_COORDINATION": "contract/test_file_share.py::test_a_candidate_is_with_the_workers_before_it_is_promoted",
+    # backups, drives, packs, room, games from elsewhere
+    "EXTERNAL_DRIVE_SYNC": f"{_BACKUPS}::test_damage_on_the_mirror_is_noticed_and_mended",
+    "OWC_SYNC_MANAGER": f"{_BACKUPS}::test_a_drive_that_is_away_keeps_its_files_in_the_ledger",
+    "OWC_PUSH": f"{_BACKUPS}::test_damage_on_the_mirror_is_noticed_and_mended",
+    "OWC_MODEL_IMPORT": f"{_INBOX}::test_a_model_file_is_imported_verified_and_matched_once",
+    "OWC_IMPORT": f"{_GAMES}::test_the_games_of_a_database_count_once_and_before_the_event",
+    "PRODUCTION_GAME_IMPORT": f"{_GAMES}::test_the_games_of_a_database_count_once_and_before_the_event",
+    "DUAL_BACKUP": f"{_BACKUPS}::test_a_backup_is_made_when_it_is_due",
+    "UNIFIED_BACKUP": f"{_BACKUPS}::test_a_backup_is_made_when_it_is_due",
+    "S3_BACKUP": f"{_BACKUP}::test_what_was_backed_up_comes_back_in_an_empty_home",
+    "S3_SYNC": f"{_BACKUP}::test_only_what_is_new_is_sent",
+    "S3_NODE_SYNC": f"{_BACKUP}::test_a_file_that_lies_in_no_folder_is_fetched_first",
+    "S3_PUSH": f"{_BACKUP}::test_only_what_is_new_is_sent",
+    "S3_CONSOLIDATION": f"{_BACKUP}::test_old_backups_go_with_what_only_they_need",
+    "S3_IMPORT": "contract/test_places.py::test_a_transfer_from_a_bucket_goes_on_where_it_was",
+    "CLUSTER_CONSOLIDATION": f"{_PACKS}::test_small_games_that_rest_are_packed",
+    "DATA_CONSOLIDATION": f"{_PACKS}::test_small_games_that_rest_are_packed",
+    "COMPREHENSIVE_CONSOLIDATION": f"{_PACKS}::test_small_games_that_rest_are_packed",
+    "DISK_SPACE_MANAGER": f"{_DISK}::test_a_fuller_disk_keeps_unneeded_files_for_a_shorter_time",
+    "COORDINATOR_DISK_MANAGER": f"{_DISK}::test_games_go_that_enough_others_provably_hold",
+    "NPZ_COMBINATION": f"{_MACHINE}::test_games_are_copied_counted_and_exported_when_there_are_enough",
     "MODEL_DISTRIBUTION": "unit/pipeline/test_file_jobs.py::test_a_model_is_distributed_to_every_playing_node",
     "TRAINING_DATA_SYNC": "unit/sync/test_transfer.py::test_a_blob_is_fetched_once",
     "ELO_SYNC": "unit/pipeline/test_ratings.py::test_a_rating_job_is_enqueued_once_and_its_result_is_stored",

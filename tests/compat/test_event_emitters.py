@@ -89,8 +89,8 @@ async def test_documented_calls_and_both_words_are_taken() -> None:
 async def test_a_name_that_is_not_true_takes_any_fields() -> None:
     """Only subscribers to that name get it."""
     recorder = EventRecorder()
-    get_router().subscribe("S3_BACKUP_COMPLETED", recorder.plain)
+    get_router().subscribe("NODE_PROVISIONED", recorder.plain)
 
-    await emitter("s3_backup_completed")(bucket="b", anything=[1])
+    await emitter("node_provisioned")(bucket="b", anything=[1])
 
     assert [event.payload for event in await recorder.until(1)] == [{"bucket": "b", "anything": [1]}]

@@ -169,6 +169,9 @@ SUPERSEDED = {
     "node_health_monitor": "health_check_orchestrator",
     "system_health_monitor": "unified_health_manager",
     "unified_event_coordinator": "event_router",
+    "sync_coordinator": "auto_sync_daemon",
+    "ephemeral_sync": "auto_sync_daemon",
+    "cluster_data_sync": "auto_sync_daemon",
 }
 """As the documents say it."""
 

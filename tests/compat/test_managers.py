@@ -25,7 +25,6 @@ from ringrift_compat.cluster import managers
 from ringrift_compat.cluster.managers import JobManager, SelfplayScheduler, StateManager, TrainingCoordinator
 from ringrift_compat.cluster.node_selector import NodeSelector
 from ringrift_compat.cluster.orchestrator import P2POrchestrator
-from ringrift_compat.daemons.duties import NotYet
 from ringrift_compat.embedded_node import embedded
 from ringrift_compat.pipeline.pipeline_actions import trigger_training
 from unit.pipeline.story import VARIANT, blob
@@ -344,7 +343,7 @@ def test_no_node_is_best_where_none_can_do_the_work(home: Path) -> None:
 
 
 def test_the_managers_are_on_one_object() -> None:
-    """The calls that the documents print on it work; planning copies is not built yet, and says so."""
+    """The calls that the documents print on it work."""
     open_line()
     present("n1", 80)
     self = P2POrchestrator()
@@ -356,10 +355,8 @@ def test_the_managers_are_on_one_object() -> None:
     best = self.node_selector.select_best_node()
     assert best is not None
     assert best.node_id == "n1"
-    with pytest.raises(NotYet, match="SyncPlanner"):
-        _ = self.sync_planner
-    with pytest.raises(NotYet, match="SyncPlanner"):
-        _ = managers.SyncPlanner
+    assert isinstance(self.sync_planner, managers.SyncPlanner)
+    assert len(self.sync_planner.generate_sync_plan({})) == 0
 
 
 def test_the_path_of_a_checkout_has_the_same_managers() -> None:

@@ -68,6 +68,15 @@ model.rejected: PROMOTION_FAILED
 model.rejected evidence?: PROMOTION_REJECTED
 model.rolled_back: PROMOTION_ROLLED_BACK TRAINING_ROLLBACK_COMPLETED
 model.distributed missed<1: MODEL_DISTRIBUTION_COMPLETE
+model.distributed: CLUSTER_MODEL_INVENTORY_UPDATED
+data.synced kind=model: CLUSTER_MODEL_INVENTORY_UPDATED
+data.exported batches>1: NPZ_COMBINATION_COMPLETE
+data.adopted: ORPHAN_GAMES_DETECTED ORPHAN_GAMES_REGISTERED
+data.packed: CONSOLIDATION_COMPLETE
+data.priority_synced success=true: PRIORITY_SYNC_COMPLETED
+data.priority_synced success=false: PRIORITY_SYNC_FAILED
+cluster.backed_up: DATA_BACKUP_COMPLETED
+node.disk_pressure_changed level=low|high|critical: DISK_CLEANUP_TRIGGERED
 model.distributed missed>0: DISTRIBUTION_INCOMPLETE
 pipeline.moved stage=evaluating: EVALUATION_STARTED PROMOTION_STARTED
 pipeline.moved stage=exporting before=collecting requested=false: TRAINING_THRESHOLD_REACHED

@@ -1,10 +1,12 @@
 """The documented utilities: a history with a limit, and callbacks in both forms."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from compat.subscribers import async_test, home
+from ringrift.kernel.errors import InputError
 from ringrift_compat.utils import BoundedHistory, CallbackRegistry
 
 __all__ = ["home"]
@@ -83,3 +85,20 @@ def test_a_failing_callback_does_not_affect_the_others() -> None:
     assert registry.unregister(plain)
     assert not registry.unregister(plain)
     assert len(registry) == 2
+
+
+def test_a_yaml_file_is_loaded_and_runs_nothing(tmp_path: Path) -> None:
+    """Plain values come back; a tag that would make an object, broken text and a missing file are refused."""
+    from app.coordination.core_utils import load_yaml, sync_lock, training_lock
+
+    path = tmp_path / "hosts.yaml"
+    path.write_text("hosts:\n  a: {port: 22}\n")
+    assert load_yaml(path) == {"hosts": {"a": {"port": 22}}}
+    for text in ("!!python/object/apply:os.getcwd []", "a: [", "\x00"):
+        path.write_text(text)
+        with pytest.raises(InputError):
+            load_yaml(path)
+    with pytest.raises(InputError, match="cannot be read"):
+        load_yaml(tmp_path / "none.yaml")
+    assert callable(sync_lock)
+    assert callable(training_lock)

@@ -8,6 +8,7 @@ import re
 
 from compat import (
     causes_of_deliveries,
+    causes_of_files,
     causes_of_health,
     causes_of_jobs,
     causes_of_nodes,
@@ -25,7 +26,7 @@ _GROUPS = {
     "daemon": "DAEMON_STARTED DAEMON_STOPPED DAEMON_STATUS_CHANGED",
     "played": "SELFPLAY_COMPLETE NEW_GAMES_AVAILABLE DATABASE_CREATED",
     "synced": "DATA_SYNC_COMPLETED GAME_SYNCED",
-    "model_synced": "P2P_MODEL_SYNCED MODEL_SYNC_COMPLETE",
+    "model_synced": "P2P_MODEL_SYNCED MODEL_SYNC_COMPLETE CLUSTER_MODEL_INVENTORY_UPDATED",
     "rolled_back": "PROMOTION_ROLLED_BACK TRAINING_ROLLBACK_COMPLETED MODEL_UPDATED",
     "train": "TRAINING_STARTED TRAINING_LOCK_ACQUIRED TRAINING_HEARTBEAT",
     "match_queued": "EVALUATION_QUEUED EVALUATION_SUBMITTED",
@@ -37,14 +38,14 @@ a_line_is_opened: queued model_synced BATCH_SCHEDULED MODEL_DISTRIBUTION_COMPLET
 a_batch_is_played_and_copied: queued played synced BATCH_SCHEDULED
 enough_games_are_there: queued synced TRAINING_THRESHOLD_REACHED
 an_export_is_requested_early: queued EXPORT_TRIGGERED
-samples_are_exported: queued NPZ_EXPORT_COMPLETE
-batches_are_refused: queued ERROR EXPORT_VALIDATION_FAILED NPZ_EXPORT_COMPLETE
+samples_are_exported: queued NPZ_COMBINATION_COMPLETE NPZ_EXPORT_COMPLETE
+batches_are_refused: queued ERROR EXPORT_VALIDATION_FAILED NPZ_COMBINATION_COMPLETE NPZ_EXPORT_COMPLETE
 a_model_is_trained: queued MODEL_SYNC_REQUESTED TRAINING_COMPLETED
 a_candidate_is_verified: PROMOTION_CANDIDATE
 a_test_begins: queued model_synced match_queued EVALUATION_STARTED PROMOTION_STARTED
 a_candidate_wins: queued WORK_CANCELLED match_queued ELO_SIGNIFICANT_CHANGE EVALUATION_COMPLETED HEAD_TO_HEAD_COMPLETED
     ITERATION_COMPLETE MODEL_PROMOTED MODEL_UPDATED
-a_champion_is_distributed: MODEL_DISTRIBUTION_COMPLETE
+a_champion_is_distributed: CLUSTER_MODEL_INVENTORY_UPDATED MODEL_DISTRIBUTION_COMPLETE
 a_candidate_loses: queued WORK_CANCELLED match_queued EVALUATION_COMPLETED HEAD_TO_HEAD_COMPLETED PROMOTION_FAILED
     PROMOTION_REJECTED
 candidates_lose_in_a_row: queued WORK_CANCELLED match_queued EVALUATION_COMPLETED HEAD_TO_HEAD_COMPLETED
@@ -78,10 +79,13 @@ a_training_is_requested: TRAINING_TRIGGERED
 a_test_is_requested: EVALUATION_REQUESTED
 a_promotion_is_requested: PROMOTION_REQUESTED
 a_batch_is_played: queued claimed alive WORK_COMPLETED played BATCH_DISPATCHED BATCH_SCHEDULED
-an_export_is_done: queued claimed alive WORK_COMPLETED NPZ_EXPORT_COMPLETE NPZ_EXPORT_STARTED
+an_export_is_done: queued claimed alive WORK_COMPLETED NPZ_COMBINATION_STARTED NPZ_EXPORT_COMPLETE NPZ_EXPORT_STARTED
+an_export_fails: queued claimed alive WORK_FAILED NPZ_COMBINATION_FAILED NPZ_COMBINATION_STARTED NPZ_EXPORT_STARTED
+    WORK_RETRY
 a_model_is_copied: queued claimed WORK_COMPLETED model_synced MODEL_SYNC_REQUESTED
 games_are_copied: queued claimed WORK_COMPLETED synced DATA_SYNC_STARTED
-a_model_is_brought_to_all: queued claimed WORK_COMPLETED MODEL_DISTRIBUTION_COMPLETE MODEL_DISTRIBUTION_STARTED
+a_model_is_brought_to_all: queued claimed WORK_COMPLETED CLUSTER_MODEL_INVENTORY_UPDATED MODEL_DISTRIBUTION_COMPLETE
+    MODEL_DISTRIBUTION_STARTED
 a_training_reports_its_loss: queued claimed alive WORK_COMPLETED train TRAINING_COMPLETED TRAINING_LOSS_TREND
     TRAINING_PROGRESS
 a_training_reports_no_loss: queued claimed alive WORK_COMPLETED train TRAINING_COMPLETED TRAINING_PROGRESS
@@ -132,13 +136,24 @@ matches_are_drained: led BACKPRESSURE_RELEASED EVALUATION_BACKPRESSURE_RELEASED 
 copies_pile_up: queued led BACKPRESSURE_ACTIVATED WORK_QUEUE_BACKPRESSURE
 copies_are_drained: led BACKPRESSURE_RELEASED WORK_QUEUE_BACKPRESSURE_RELEASED
 a_few_matches_wait: queued led match_queued
-a_champion_reaches_all: queued MODEL_DISTRIBUTION_COMPLETE
-a_champion_misses_a_node: queued DISTRIBUTION_INCOMPLETE
+a_champion_reaches_all: queued CLUSTER_MODEL_INVENTORY_UPDATED MODEL_DISTRIBUTION_COMPLETE
+a_champion_misses_a_node: queued CLUSTER_MODEL_INVENTORY_UPDATED DISTRIBUTION_INCOMPLETE
 the_only_node_keeps_games: queued synced
 games_are_copied_to_another_node: queued synced CLUSTER_SYNC_COMPLETE
 a_thin_blob_is_repaired: queued synced CLUSTER_SYNC_COMPLETE REPAIR_COMPLETED
 a_damaged_copy_is_sent: SYNC_CHECKSUM_FAILED TRANSPORT_CORRUPTION_DETECTED
 a_damaged_copy_is_scrubbed:
+orphans_are_adopted: ORPHAN_GAMES_DETECTED ORPHAN_GAMES_REGISTERED
+every_file_is_listed:
+small_games_are_packed: CONSOLIDATION_COMPLETE
+too_few_games_for_a_pack:
+a_backup_is_made: DATA_BACKUP_COMPLETED
+a_backup_is_made_in_a_bucket: DATA_BACKUP_COMPLETED S3_BACKUP_COMPLETED
+a_disk_fills_up: DISK_CLEANUP_TRIGGERED
+a_disk_has_room_again:
+a_node_cannot_be_reached: CIRCUIT_BREAKER_OPENED SYNC_NODE_UNREACHABLE
+an_urgent_sync_ends_well: PRIORITY_SYNC_COMPLETED
+an_urgent_sync_fails: PRIORITY_SYNC_FAILED
 a_daemon_starts: DAEMON_STARTED DAEMON_STATUS_CHANGED
 a_daemon_stops: DAEMON_STATUS_CHANGED DAEMON_STOPPED
 a_daemon_fails_once: daemon DAEMON_FAILURE_CLASSIFIED
@@ -192,6 +207,7 @@ def _causes() -> dict[str, Cause]:
         causes_of_jobs,
         causes_of_the_cluster,
         causes_of_tasks,
+        causes_of_files,
         causes_of_nodes,
         causes_of_health,
         causes_of_deliveries,
@@ -252,7 +268,16 @@ a_model_is_trained: PROGRESS_RECOVERED
 a_line_is_opened: ITERATION_COMPLETE
 an_operator_rolls_back: REGRESSION_MINOR REGRESSION_MODERATE REGRESSION_SEVERE REGRESSION_CRITICAL MODEL_PROMOTED
 a_check_cannot_be_done: PROMOTION_REJECTED
-games_are_copied: SELFPLAY_COMPLETE NEW_GAMES_AVAILABLE DATABASE_CREATED
+every_file_is_listed: ORPHAN_GAMES_DETECTED ORPHAN_GAMES_REGISTERED
+too_few_games_for_a_pack: CONSOLIDATION_COMPLETE
+a_backup_is_made: S3_BACKUP_COMPLETED
+small_games_are_packed: DATA_BACKUP_COMPLETED
+a_disk_has_room_again: DISK_CLEANUP_TRIGGERED
+a_node_keeps_failing: SYNC_NODE_UNREACHABLE
+an_urgent_sync_fails: PRIORITY_SYNC_COMPLETED
+an_urgent_sync_ends_well: PRIORITY_SYNC_FAILED
+an_export_is_done: NPZ_COMBINATION_COMPLETE
+games_are_copied: CLUSTER_MODEL_INVENTORY_UPDATED SELFPLAY_COMPLETE NEW_GAMES_AVAILABLE DATABASE_CREATED
 """
 """The nearest neighbour of a name where no cause has enough in common with its own."""
 

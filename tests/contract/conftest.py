@@ -12,6 +12,7 @@ import pytest
 from contract.engines import Engine
 from contract.stage import Stage
 from ringrift.sim.disk import Disk
+from s3_server import s3, s3_url  # noqa: F401 - fixtures
 
 _numbers = count()
 

@@ -27,7 +27,7 @@ from ringrift.kernel.value import Value
 from ringrift.pipeline.line import LINES, Line
 from ringrift.store.open import open_store
 from ringrift.store.ports import JobRow, Lease, Renewal
-from ringrift.sync.remote_blobs import BlobReceipt, WriteBlob
+from ringrift.sync.blob_messages import BlobReceipt, WriteBlob
 from ringrift.sync.transfer import Transfer
 from ringrift.wire.connection import Connection
 from ringrift.wire.keys import SigningKey

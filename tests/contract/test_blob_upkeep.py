@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from contract.engines import run
-from ringrift.blobs.folder import Folder, FolderBlobs, _Incoming
+from ringrift.blobs.file_writer import Incoming
+from ringrift.blobs.folder import Folder, FolderBlobs
 from ringrift.blobs.locks import SHARED
+from ringrift.blobs.parts import drop_parts
 from ringrift.blobs.ports import StoredBlob
 from ringrift.kernel.errors import Corrupt, NodeAway
 from ringrift.sim.blobs import MemoryBlobs
@@ -57,14 +59,34 @@ def test_parts_of_dead_writers_are_deleted_and_those_of_living_ones_stay(tmp_pat
     assert dead.returncode == 137
     assert len(list((tmp_path / "tmp").iterdir())) == 1
 
-    with _Incoming(folder, NAME) as part:
-        assert folder.drop_parts() == 1
-        assert folder.drop_parts() == 0
+    with Incoming(folder, NAME) as part:
+        assert drop_parts(folder, 0.0) == 1
+        assert drop_parts(folder, 0.0) == 0
         part.write(DATA)
         part.commit()
 
     assert folder.open(NAME).read_bytes() == DATA
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_parts_at_rest_go_when_nobody_went_on_with_them(tmp_path: Path) -> None:
+    """An old one that is open stays, and so does one to which something came lately."""
+
+    async def story() -> list[str]:
+        blobs = FolderBlobs(tmp_path)
+        parts = {owner: blobs.part("ab" * 32, owner) for owner in ("old", "open", "new")}
+        for owner, part in parts.items():
+            await part.open()
+            await part.append(b"the first half")
+            os.utime(part.path, (1000.0, 1000.0) if owner != "new" else None)
+        for owner in ("old", "new"):
+            await parts[owner].close(keep=True)
+        assert await blobs.drop_parts(2000.0) == 1
+        rest = sorted(part.owner for part in await blobs.parts())
+        await parts["open"].close(keep=False)
+        return rest
+
+    assert run(story()) == ["new", "open"]
 
 
 def test_a_part_that_is_deleted_before_it_is_locked_is_made_again(
@@ -76,7 +98,7 @@ def test_a_part_that_is_deleted_before_it_is_locked_is_made_again(
     def race(descriptor: int, kind: int) -> None:
         if not raced and kind == fcntl.LOCK_EX:
             raced.append(1)
-            raced.append(folder.drop_parts())
+            raced.append(drop_parts(folder, 0.0))
         lock(descriptor, kind)
 
     monkeypatch.setattr(fcntl, "flock", race)
@@ -114,7 +136,7 @@ def test_without_locks_blobs_are_written_and_none_is_deleted(tmp_path: Path, mon
     (tmp_path / "tmp" / "part").write_bytes(b"")
 
     assert folder.delete([NAME], LATER) == [NAME]
-    assert folder.drop_parts() == 0
+    assert drop_parts(folder, 0.0) == 0
     assert folder.have([NAME]) == {NAME}
 
 
@@ -184,7 +206,7 @@ def test_nothing_is_deleted_from_a_folder_that_is_away(tmp_path: Path) -> None:
     (tmp_path / "tmp" / "part").write_bytes(b"")
     blobs = FolderBlobs(tmp_path, "n1")
 
-    for call in (blobs.page("", 9), blobs.delete([blob], LATER), blobs.drop_parts(), blobs.verify([blob])):
+    for call in (blobs.page("", 9), blobs.delete([blob], LATER), blobs.drop_parts(0.0), blobs.verify([blob])):
         with pytest.raises(NodeAway):
             run(call)
     assert folder.have([blob]) == {blob}

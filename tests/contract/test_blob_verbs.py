@@ -1,6 +1,7 @@
 """The verbs of files: pieces arrive in any order of mishaps, and a file gets its name only when it is what it says."""
 
 import hashlib
+import math
 import os
 from pathlib import Path
 
@@ -8,13 +9,24 @@ import pytest
 
 from contract.coordinator_rig import Coordinator, RemoteNode, tell
 from contract.engines import ManualClock
+from ringrift.blobs.folder import FolderBlobs
+from ringrift.coordinator.uploads import Uploads
 from ringrift.jobs import Play
 from ringrift.kernel.errors import Busy, Corrupt, InputError, InvalidId, NodeAway, NoRoute
 from ringrift.kernel.wire_errors import Forbidden
 from ringrift.store.ports import Renewal
-from ringrift.sync.remote_blobs import BlobPiece, BlobReceipt, HaveBlobs, PresentBlobs, ReadBlob, WriteBlob
+from ringrift.sync import ledger
+from ringrift.sync.blob_messages import (
+    BlobFiles,
+    BlobPiece,
+    BlobReceipt,
+    HaveBlobs,
+    PresentBlobs,
+    ReadBlob,
+    ReadBlobs,
+    WriteBlob,
+)
 from ringrift.wire.ports import CHUNK_BYTES
-from wait import wait_until
 
 DATA = os.urandom(5) * (CHUNK_BYTES // 2)  # two and a half pieces
 BLOB = hashlib.sha256(DATA).hexdigest()
@@ -35,8 +47,8 @@ async def read(node: RemoteNode, blob: str, offset: int = 0, size: int = CHUNK_B
 
 def parts_in(home: Path) -> list[str]:
     """The names of unfinished files."""
-    folder = home / "blobs" / "tmp"
-    return sorted(os.listdir(folder)) if folder.is_dir() else []
+    folders = [home / "blobs" / name for name in ("tmp", "partial")]
+    return sorted(name for folder in folders if folder.is_dir() for name in os.listdir(folder))
 
 
 def test_a_file_arrives_in_pieces_and_a_repeated_or_early_piece_changes_nothing(tmp_path: Path) -> None:
@@ -131,26 +143,109 @@ def test_pieces_that_do_not_fit_are_refused(tmp_path: Path, offset: int, size: i
     tell(tmp_path, story)
 
 
-def test_a_node_has_few_uploads_at_once_and_those_that_rest_are_dropped(tmp_path: Path) -> None:
-    """Their parts are deleted, by time or when the coordinator ends; then there is room again."""
+def test_a_node_has_few_uploads_at_once_and_those_that_rest_make_room(tmp_path: Path) -> None:
+    """One that nothing came for is closed and goes on later, unless its node begins too many others."""
     clock = ManualClock()
 
     async def story(c: Coordinator) -> None:
         node, other = await c.node(), await c.node("w2")
         for number in range(8):
             await write(node, 0, b"x", blob=f"{number:064x}", total=9)
+            os.utime(tmp_path / "blobs" / "partial" / f"{number:064x}.w1", (clock.now() + number, clock.now() + number))
         with pytest.raises(Busy):
             await write(node, 0, b"x", blob="ab" * 32, total=9)
         await write(other, 0, b"x", blob="ab" * 32, total=9)
-        await wait_until(lambda: len(parts_in(tmp_path)) == 9)
+        assert len(parts_in(tmp_path)) == 9
 
         clock.seconds += 61.0
         await write(node, 0, b"x", blob="cd" * 32, total=9)
 
-        await wait_until(lambda: len(parts_in(tmp_path)) == 1)
+        assert f"{0:064x}.w1" not in parts_in(tmp_path)
+        assert len(parts_in(tmp_path)) == 9
+        assert await write(node, 0, b"", blob=f"{1:064x}", total=9) == BlobReceipt(offset=1)
+        assert await write(other, 0, b"", blob="ab" * 32, total=9) == BlobReceipt(offset=1)
 
     tell(tmp_path, story, clock)
-    assert not parts_in(tmp_path)
+
+
+def test_a_part_that_rested_for_long_is_deleted_and_no_other(tmp_path: Path) -> None:
+    """Whoever brought it: that node may never return.  One that is open stays, and one to which something came."""
+
+    async def story(c: Coordinator) -> None:
+        node, now = await c.node(), c.parts.clock.now()
+        ages = {"ab" * 32: 100.0, "cd" * 32: 10.0, "ef" * 32: 100.0}
+        for blob in ages:
+            if blob.startswith("ef"):
+                await c.parts.desks.uploads.close()  # the two before
+            await write(node, 0, b"x", blob=blob, total=9)
+        for blob, age in ages.items():
+            os.utime(tmp_path / "blobs" / "partial" / f"{blob}.w1", (now - age, now - age))
+        assert await c.blobs.drop_parts(now - 50.0) == 1
+        assert parts_in(tmp_path) == [f"{'cd' * 32}.w1", f"{'ef' * 32}.w1"]
+
+    tell(tmp_path, story)
+
+
+def test_an_upload_goes_on_after_a_restart(tmp_path: Path) -> None:
+    """What had arrived is there in the next process; a whole part that had no name yet gets it when it is asked for."""
+    one, two = CHUNK_BYTES, 2 * CHUNK_BYTES
+
+    async def begin(c: Coordinator) -> None:
+        node = await c.node()
+        await write(node, 0, DATA[:one])
+
+    async def go_on(c: Coordinator) -> None:
+        node = await c.node()
+        assert await write(node, 0, b"") == BlobReceipt(offset=one)
+        assert await write(node, one, DATA[one:two]) == BlobReceipt(offset=two)
+        with (tmp_path / "blobs" / "partial" / f"{BLOB}.w1").open("ab") as part:
+            part.write(DATA[two:])  # as if it had been killed between the last piece and the rename
+        await c.parts.desks.uploads.close()
+
+    async def end(c: Coordinator) -> None:
+        assert await write(await c.node(), 0, b"") == BlobReceipt(offset=len(DATA), done=True)
+        assert b"".join([chunk async for chunk in c.blobs.read(BLOB)]) == DATA
+        assert not parts_in(tmp_path)
+
+    for story in (begin, go_on, end):
+        tell(tmp_path, story)
+
+
+def test_a_part_that_a_power_cut_has_damaged_never_becomes_the_file(tmp_path: Path) -> None:
+    """Its bytes are hashed as a whole: the upload ends as corrupt and begins anew; a part that is too long does too."""
+
+    async def story(c: Coordinator) -> None:
+        node, one, part = await c.node(), CHUNK_BYTES, tmp_path / "blobs" / "partial" / f"{BLOB}.w1"
+        await write(node, 0, DATA[:one])
+        await c.parts.desks.uploads.close()
+        part.write_bytes(bytes(one))
+        assert await write(node, 0, b"") == BlobReceipt(offset=one)
+        await write(node, one, DATA[one : 2 * one])
+        with pytest.raises(Corrupt):
+            await write(node, 2 * one, DATA[2 * one :])
+        assert not await c.blobs.have([BLOB])
+        assert not parts_in(tmp_path)
+
+        part.write_bytes(DATA + b"more")
+        assert await write(node, 0, b"") == BlobReceipt(offset=0)
+
+    tell(tmp_path, story)
+
+
+def test_two_processes_do_not_add_to_one_part(tmp_path: Path) -> None:
+    """A coordinator that was given up for dead may still write: the other one waits until it has ended."""
+
+    async def story(c: Coordinator) -> None:
+        node = await c.node()
+        await write(node, 0, DATA[:CHUNK_BYTES])
+        other = Uploads(c.blobs, c.parts.clock)
+        with pytest.raises(Busy):
+            await other.write("w1", BLOB, len(DATA), 0, b"")
+        await c.parts.desks.uploads.close()
+        assert await other.write("w1", BLOB, len(DATA), 0, b"") == (CHUNK_BYTES, False)
+        await other.close()
+
+    tell(tmp_path, story)
 
 
 def test_a_present_file_is_not_written_again_and_counts_as_new(tmp_path: Path) -> None:
@@ -204,9 +299,13 @@ def test_a_worker_reads_the_inputs_of_its_jobs_and_champions_alone(tmp_path: Pat
 
         assert (await read(node, model)) == BlobPiece(data=b"model", total=5)
         assert (await read(other, champion)).data == b"champion"
+        files = await node.call("blob.read_many", ReadBlobs(blobs=(model, champion)), BlobFiles)
+        assert files == BlobFiles(files=((model, b"model"), (champion, b"champion")), count=2)
         for reader, blob in ((node, secret), (other, model)):
             with pytest.raises(Forbidden):
                 await read(reader, blob)
+            with pytest.raises(Forbidden):
+                await reader.call("blob.read_many", ReadBlobs(blobs=(champion, blob)), BlobFiles)
         reader = await c.node("r", ("read",), beats=False)
         assert (await read(reader, secret)).data == b"secret"
         fence = Renewal(job=lease.job, fence=lease.fence)
@@ -214,6 +313,28 @@ def test_a_worker_reads_the_inputs_of_its_jobs_and_champions_alone(tmp_path: Pat
             await tx.finish([fence])
         with pytest.raises(Forbidden):
             await read(node, model)
+
+    tell(tmp_path, story)
+
+
+def test_a_file_that_another_node_has_is_fetched_for_a_reader(tmp_path: Path) -> None:
+    """Also in the middle of it: the copy here may have gone since its first piece was read."""
+
+    async def story(c: Coordinator) -> None:
+        node, far = await c.node("r", ("play", "read")), FolderBlobs(tmp_path / "far", "far")
+        await far.open(is_new=True)
+        [blob] = await far.put([DATA])
+        async with c.store.begin() as tx:
+            await ledger.add(tx, [(blob, "far", len(DATA))])
+
+        async def reach(_: str) -> FolderBlobs:
+            return far
+
+        assert c.parts.transfer is not None
+        c.parts.transfer._reach = reach
+        for offset in (CHUNK_BYTES, 0):
+            assert (await read(node, blob, offset)).data == DATA[offset : offset + CHUNK_BYTES]
+            assert not await c.blobs.delete([blob], math.inf)
 
     tell(tmp_path, story)
 
@@ -240,20 +361,24 @@ def test_a_file_is_read_in_pieces(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_an_upload_whose_disk_goes_away_begins_anew(tmp_path: Path) -> None:
-    """The writer's error reaches whoever sends the next piece, nothing hangs, and nothing is left of it."""
+def test_an_upload_whose_disk_goes_away_goes_on_when_it_is_back(tmp_path: Path) -> None:
+    """The error reaches whoever sends the next piece, nothing hangs, and the file is whole in the end."""
 
     async def story(c: Coordinator) -> None:
         node, marker = await c.node(), tmp_path / "blobs" / "node"
         await write(node, 0, DATA[:CHUNK_BYTES])
         marker.rename(marker.with_suffix(".away"))
 
-        pieces = [(at, DATA[at : at + CHUNK_BYTES]) for at in range(CHUNK_BYTES, len(DATA), CHUNK_BYTES)]
         with pytest.raises(NodeAway):
-            assert [await write(node, at, piece) for at, piece in pieces] == "one of them fails"
+            await write(node, CHUNK_BYTES, DATA[CHUNK_BYTES : 2 * CHUNK_BYTES])
 
         marker.with_suffix(".away").rename(marker)
-        assert await write(node, 0, b"") == BlobReceipt(offset=0)
-        assert not await c.blobs.have([BLOB])
+        at = (await write(node, 0, b"")).offset
+        assert at in (CHUNK_BYTES, 2 * CHUNK_BYTES)
+        receipts = [
+            await write(node, start, DATA[start : start + CHUNK_BYTES]) for start in range(at, len(DATA), CHUNK_BYTES)
+        ]
+        assert receipts[-1].done
+        assert not await c.blobs.verify([BLOB])
 
     tell(tmp_path, story)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from contract.engines import run, settle
+from contract.packed import PackedBlobs, damage_packed
 from ringrift.blobs.folder import FolderBlobs
 from ringrift.blobs.ports import CHUNK, Blobs
 from ringrift.kernel.errors import Corrupt, InvalidId, NoRoom, NoRoute
@@ -32,6 +33,8 @@ class Shelf:
         """Replace the content of *blob* by *data*."""
         if isinstance(self.blobs, MemoryBlobs):
             self.blobs.files[blob] = data
+        elif isinstance(self.blobs, PackedBlobs):
+            damage_packed(self.blobs.folder, blob, data)
         elif isinstance(self.blobs, FolderBlobs):
             self.blobs.folder.path(blob).write_bytes(data)
 
@@ -45,11 +48,13 @@ def files_below(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob("*") if path.is_file() and path.name != "lock"]
 
 
-@pytest.fixture(params=["folder", "memory"])
+@pytest.fixture(params=["folder", "packed", "memory"])
 def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
     """Every engine of blobs in turn."""
     if request.param == "memory":
         yield Shelf(MemoryBlobs())
+    elif request.param == "packed":
+        yield Shelf(PackedBlobs(tmp_path / "blobs"))
     else:
         yield Shelf(FolderBlobs(tmp_path / "blobs"), tmp_path / "blobs")
 
@@ -188,6 +193,19 @@ def test_a_damaged_blob_is_detected_on_reading(shelf: Shelf, damaged: bytes) -> 
         return await names_of(shelf.blobs), await shelf.blobs.have([NAME])
 
     assert run(story()) == ([], frozenset())
+
+
+def test_many_small_files_come_with_one_question(shelf: Shelf) -> None:
+    """The first ones that fit; what is damaged, large or not there is left out, and none of it is asked for again."""
+
+    async def story() -> None:
+        first, bad, large, last = await shelf.blobs.put([b"first", b"bad", b"l" * 11, b"last"])
+        shelf.damage(bad, b"other")
+        files, count = await shelf.blobs.read_small([first, bad, NAME, large, last], 10, 1000)
+        assert (files, count) == ([(first, b"first"), (last, b"last")], 5)
+        assert await shelf.blobs.read_small([first, last], 10, 14) == ([(first, b"first")], 1)
+
+    run(story())
 
 
 def test_a_damaged_file_is_kept_for_inspection(tmp_path: Path) -> None:

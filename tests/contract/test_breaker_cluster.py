@@ -15,7 +15,8 @@ from ringrift.events.work import Buried
 from ringrift.harness import Member, settings_of
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import ChildDied
-from ringrift.kernel.settings import ClusterSettings, Policy, Replicas, Settings
+from ringrift.kernel.settings import ClusterSettings, Policy, Settings
+from ringrift.kernel.transfer_settings import Replicas
 from ringrift.node import Node
 from ringrift.sim.blobs import MemoryBlobs
 from ringrift.sim.launch import SimLaunch, WorkerBehaviour, _SimWorker

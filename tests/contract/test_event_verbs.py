@@ -170,6 +170,19 @@ def test_the_log_is_followed_from_a_position_on_and_as_it_grows(tmp_path: Path) 
     tell(tmp_path, story)
 
 
+def test_a_position_that_the_log_has_not_reached_is_refused(tmp_path: Path) -> None:
+    """A restored store has an earlier log: whoever waited for more would miss all that comes before that position."""
+
+    async def story(c: Coordinator) -> None:
+        node = await c.node("p", PROGRAM, beats=False)
+        [newest] = await publish(node, envelope(Published(event="lab.note")))
+        assert (await take(follow(node, newest))).position == newest
+        with pytest.raises(InputError, match="restored from a backup"):
+            await take(follow(node, newest + 1000))
+
+    tell(tmp_path, story)
+
+
 def test_a_long_log_comes_in_notes_that_a_wire_carries(tmp_path: Path) -> None:
     """Many large events are divided, and none is missing."""
 

@@ -161,7 +161,7 @@ def test_a_node_whose_jobs_all_fail_gets_no_new_jobs_until_it_works_and_its_earl
             [change] = await log(store, RunStateChanged)
             assert (change.scope, change.state, change.by) == (f"node:{BAD}", "paused", "heal")
             assert "no gpu" in change.reason
-            assert set(await batches(store, 40)) == {"n1", "n2"}
+            assert {"n1", "n2"} >= set(await batches(store, 40))
             assert (await log(store, Quarantined), await log(store, Lost)) == ([], [])
             pools[BAD].is_broken = False
             await until(store, lambda: _has_ended(store, f"node:{BAD}"))

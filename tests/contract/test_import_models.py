@@ -16,7 +16,8 @@ from ringrift.events.pipeline import Opened
 from ringrift.harness import Member, settings_of
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import InputError
-from ringrift.kernel.settings import ClusterSettings, Gate, Policy, Replicas, Settings
+from ringrift.kernel.settings import ClusterSettings, Gate, Policy, Settings
+from ringrift.kernel.transfer_settings import Replicas
 from ringrift.node import Node
 from ringrift.pipeline.inbox import INBOX, variant_of
 from ringrift.pipeline.line import LINES, Line, Stage

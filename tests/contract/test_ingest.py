@@ -1,5 +1,6 @@
 """Games that were played without a lease come in once, as their own job; games that came in before count once."""
 
+import asyncio
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ringrift.kernel.verdict import Verdict
 from ringrift.kernel.wire_errors import Forbidden
 from ringrift.pipeline.models import MODELS, Model, State
 from ringrift.sync import ledger
+from ringrift.work.game_ledger import ACCOUNTS, find_imbalances
 from ringrift.work.limits import QUARANTINES
 from ringrift.work.remote_desk import GiveBack, GivenBack, Ingest, IngestAnswer, IslandBatch
 
@@ -77,6 +79,24 @@ def test_the_same_batch_again_is_no_second_one(tmp_path: Path) -> None:
         assert await counted(c) == ["w1"]
         async with c.store.read() as view:
             assert len(await view.jobs(("done",), 9)) == 1
+
+    tell(tmp_path, story)
+
+
+def test_the_same_batch_of_five_hosts_counts_once(tmp_path: Path) -> None:
+    """Whichever comes first counts; the others are told that theirs is settled, and the account of games agrees."""
+
+    async def story(c: Coordinator) -> None:
+        nodes = [await prepare(c, f"w{number}") for number in range(1, 6)]
+
+        assert await asyncio.gather(*(ingest(node, BATCH) for node in nodes)) == [{}] * 5
+
+        assert len(await counted(c)) == 1
+        async with c.store.read() as view:
+            account = await ACCOUNTS.get(view, "v")
+            assert await find_imbalances(view) == {}
+        assert account is not None
+        assert (account.ingested.slots, account.islands.slots) == (1, 1)
 
     tell(tmp_path, story)
 

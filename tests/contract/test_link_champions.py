@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from contract.engines import Engine
+from contract.packed import PackedBlobs
 from contract.subscribers import routed
 from ringrift.blobs.folder import FolderBlobs
 from ringrift.cluster import alerts
@@ -70,6 +71,19 @@ def test_both_names_lead_to_the_champion(on_file: Engine, tmp_path: Path) -> Non
     assert on_file.run(story) == [[b"first"] * 2, [b"second"] * 2, [b"first"] * 2]
     assert all((tmp_path / "models" / name).is_symlink() for name in _names(V))
     assert sorted(file.name for file in (tmp_path / "models").iterdir()) == sorted(_names(V))
+
+
+def test_a_champion_that_arrived_in_a_pack_is_linked(on_file: Engine, tmp_path: Path) -> None:
+    """A link needs a file of its own: the champion gets one."""
+    blobs = PackedBlobs(tmp_path / "blobs")
+
+    async def story(store: Store) -> list[str]:
+        await blobs.put([b"first"])
+        await crown(store, b"first")
+        return await _update_links(store, blobs, "n")
+
+    assert on_file.run(story) == [V]
+    assert read(tmp_path) == [b"first"] * 2
 
 
 def test_a_champion_that_is_not_here_is_not_linked(on_file: Engine, tmp_path: Path) -> None:

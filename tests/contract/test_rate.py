@@ -22,7 +22,8 @@ from ringrift.events.base import Event
 from ringrift.events.evaluation import Block, BlocksPlayed, Finished, Rated
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.ids import Ids
-from ringrift.kernel.settings import BlobSettings, ClusterSettings, Policy, Replicas, Settings, WorkSettings
+from ringrift.kernel.settings import BlobSettings, ClusterSettings, Policy, Settings, WorkSettings
+from ringrift.kernel.transfer_settings import Replicas
 from ringrift.kernel.verdict import Verdict
 from ringrift.node import Node
 from ringrift.pipeline import ratings

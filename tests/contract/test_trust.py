@@ -19,7 +19,8 @@ from ringrift.harness import Member, settings_of
 from ringrift.jobs import GAME_KINDS, Match, Play, Sync, Verify
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import InputError, UnknownName
-from ringrift.kernel.settings import ClusterSettings, Policy, Replicas, Settings
+from ringrift.kernel.settings import ClusterSettings, Policy, Settings
+from ringrift.kernel.transfer_settings import Replicas
 from ringrift.node import Node
 from ringrift.pipeline.trust import TRUSTS
 from ringrift.sim.blobs import MemoryBlobs

@@ -14,7 +14,7 @@ from wait import until
 FAULT_SECONDS = 13.0  # longer than a lease, so that jobs are taken over meanwhile
 BACK_SECONDS_MAX = 30.0
 START_SECONDS_MAX = 120.0
-VARIANT, _VANISHES = "hex8_2p", "it vanishes"
+VARIANT, VANISHES = "hex8_2p", "it vanishes"
 
 Act = Callable[[Cluster, str], None]
 
@@ -59,7 +59,7 @@ def _join_anew(cluster: Cluster, name: str) -> None:
 
 
 FAULTS = {
-    _VANISHES: Fault(_vanish, _join_anew),
+    VANISHES: Fault(_vanish, _join_anew),
     "kill -9": Fault(lambda cluster, name: cluster.hosts[name].kill(), _restart),
     "SIGSTOP": Fault(
         lambda cluster, name: cluster.hosts[name].signal(signal.SIGSTOP),
@@ -105,7 +105,7 @@ def assert_alone(cluster: Cluster) -> None:
 
 def suffer(cluster: Cluster, faults: dict[str, str], seconds: float = FAULT_SECONDS) -> None:
     """Let *faults* of hosts begin, last for *seconds* and end."""
-    for name, fault in sorted(faults.items(), key=lambda item: item[1] != _VANISHES):  # it needs a coordinator for that
+    for name, fault in sorted(faults.items(), key=lambda item: item[1] != VANISHES):  # it needs a coordinator for that
         FAULTS[fault].begin(cluster, name)
     end = CLOCK.tick() + seconds
     until(lambda: CLOCK.tick() >= end, seconds + 5.0)
@@ -121,7 +121,8 @@ def assert_kept(cluster: Cluster) -> None:
     home = cluster.coordinator
     home.signal(signal.SIGSTOP)
     try:
-        assert missing_results(cluster) == []
+        answers = {name: host.answered() for name, host in cluster.workers.items()}
+        assert missing_results(home, answers) == []
         assert home.unbalanced() == []
         assert_counted_once(home)
         log = home.ask("SELECT body FROM log WHERE name = 'selfplay.batch_finished'")

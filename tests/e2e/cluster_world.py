@@ -1,13 +1,12 @@
 """A cluster of real processes: each on a host of its own, where the homes of the others do not exist."""
 
-import hashlib
 import os
 import shlex
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 from e2e.cluster_net import PORT, Net, require_namespaces
 from e2e.processes import QUICK, Home
+from ringrift.blobs.folder import Folder
 from ringrift.kernel.clock import SystemClock
 from wait import until
 
@@ -62,6 +62,13 @@ class Answered(NamedTuple):
 
 def _parse(kind: str, name: str, number: str, blobs: str) -> Answered:
     return Answered(kind, name, int(number), tuple(filter(None, blobs.split(","))))
+
+
+def read_answers(home: Path) -> list[Answered]:
+    """What the worker of *home* was answered, in order."""
+    path = home / "acknowledged"
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [_parse(*line[:-1].split(" ")) for line in lines if line.endswith("\n")]
 
 
 class Host(Home):
@@ -137,9 +144,7 @@ class Host(Home):
 
     def answered(self) -> list[Answered]:
         """What its worker was answered, in order."""
-        path = self.path / "acknowledged"
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        return [_parse(*line[:-1].split(" ")) for line in lines if line.endswith("\n")]
+        return read_answers(self.path)
 
     def acknowledged(self) -> list[Answered]:
         """The results that its worker had acknowledged."""
@@ -252,27 +257,19 @@ def _is_done(rows: list[Answered]) -> bool:
     return any((row.name, row.number) in leased for row in rows if row.kind == "job")
 
 
-def missing_results(cluster: Cluster) -> list[str]:
-    """The acknowledged results that the coordinator does not have: as a job that is done, and as whole files."""
-    rows = [(name, row) for name, host in cluster.workers.items() for row in host.acknowledged()]
-    home, missing = cluster.coordinator, []
+def missing_results(home: Home, answers: Mapping[str, Sequence[Answered]]) -> list[str]:
+    """The results of *answers*, by worker, that the coordinator of *home* lacks: as jobs that are done, or as files."""
+    rows = [(name, row) for name, answered in answers.items() for row in answered if row.kind != "lease"]
+    missing, blobs = [], {blob for _, row in rows for blob in row.blobs}
     done = set(home.ask("SELECT id, fence FROM every_job WHERE state = 'done'"))
-    ingested = {key for (key,) in home.ask("SELECT id FROM records WHERE kind = 'ingested'")}
     origins = {blob for (blob,) in home.ask("SELECT b.name FROM origins o JOIN names b ON b.number = o.blob")}
+    folders = [Folder(path) for path in (home.path / "blobs").iterdir()]
+    whole = {blob for folder in folders for blob in folder.have(blobs) if not folder.is_corrupt(blob)}
     for name, row in rows:
-        if row.kind == "job":
-            is_there = (row.name, row.number) in done
-        else:  # a batch whose very file was accepted before, as the result of its job, is not counted again
-            is_there = f"island:{name}:{row.name}:{row.number}" in ingested or origins.issuperset(row.blobs)
+        is_there = (row.name, row.number) in done if row.kind == "job" else origins.issuperset(row.blobs)
         missing += [] if is_there else [f"{name}: {row}"]
-        missing += [f"{name}: {row}: file {blob[:12]}" for blob in row.blobs if not _is_whole(home.path, blob)]
+        missing += [f"{name}: {row}: file {blob[:12]}" for blob in row.blobs if blob not in whole]
     return missing
-
-
-def _is_whole(home: Path, blob: str) -> bool:
-    return any(
-        hashlib.sha256(path.read_bytes()).hexdigest() == blob for path in home.glob(f"blobs/**/{blob[:2]}/{blob}")
-    )
 
 
 @contextmanager

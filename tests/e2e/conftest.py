@@ -6,8 +6,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from e2e.far_folder import far  # noqa: F401 - a fixture
 from e2e.processes import Home
 from e2e.ssh_server import ssh_server  # noqa: F401 - a fixture
+from s3_server import s3, s3_url  # noqa: F401 - fixtures
 
 
 @pytest.fixture

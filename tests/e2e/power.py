@@ -9,8 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,13 +21,19 @@ from e2e.processes import PATIENCE_SECONDS
 from wait import until
 
 MEBIBYTE = 1 << 20
-_SIZE = 64 * MEBIBYTE
+_SIZE, _MEMORY = 64 * MEBIBYTE, Path("/dev/shm")
 # Without an own rhythm of the file system only what was asked for is written, however slow this machine is.
 _OPTIONS = "loop,commit=300"
 
 
 def _run(*words: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether no thread of *pid* runs or is in a call to the disk."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return all((thread / "stat").read_text().rpartition(") ")[2][0] == "T" for thread in threads)
 
 
 class Disk:
@@ -37,13 +45,26 @@ class Disk:
 
     def mount(self) -> str:
         """Mount it; why it could not be done, or nothing."""
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
         return _run("mount", "-o", _OPTIONS, self.image, self.folder).stderr
 
     def start(self, *words: str) -> "Writer":
         """Start a process that writes to this disk."""
         self._writers.append(Writer(self.folder, *words))
         return self._writers[-1]
+
+    def lose_power(self, pids: Collection[int]) -> None:
+        """Let the power fail: *pids*, which write here, end, and what no process asked to write is lost."""
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+            until(partial(_is_stopped, pid), PATIENCE_SECONDS)
+        beside = self.image.with_name(f"{self.image.name}+")
+        shutil.copyfile(self.image, beside)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not _run("umount", self.folder).stderr, PATIENCE_SECONDS)
+        beside.replace(self.image)
+        assert not (reason := self.mount()), reason
 
     def unmount(self) -> None:
         """End its writers and unmount it."""
@@ -78,22 +99,26 @@ class Disk:
 
 @contextmanager
 def make_disk(folder: Path) -> Iterator[Disk]:
-    """A new disk; the test is skipped where none can be made, but not in CI."""
-    disk = Disk(folder / "image", folder / "mounted")
-    with disk.image.open("wb") as file:
-        file.truncate(_SIZE)
-    try:
-        reason = _run("mkfs.ext4", "-q", "-F", disk.image).stderr or disk.mount()
-    except FileNotFoundError as error:
-        reason = str(error)
-    if reason:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(
-            f"NO POWER CUTS: this machine cannot mount ext4 on a loop device (root is needed): {reason.strip()}"
-        )
-    try:
-        yield disk
-    finally:
-        disk.unmount()
+    """A new disk, mounted in *folder*; the test is skipped where none can be made, but not in CI.
+
+    Its image is in memory where that is possible: other programs that write much do not slow it down.
+    """
+    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else folder) as images:
+        disk = Disk(Path(images) / "image", folder / "mounted")
+        with disk.image.open("wb") as file:
+            file.truncate(_SIZE)
+        try:
+            reason = _run("mkfs.ext4", "-q", "-F", disk.image).stderr or disk.mount()
+        except FileNotFoundError as error:
+            reason = str(error)
+        if reason:
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(
+                f"NO POWER CUTS: this machine cannot mount ext4 on a loop device (root is needed): {reason.strip()}"
+            )
+        try:
+            yield disk
+        finally:
+            disk.unmount()
 
 
 class Writer:
@@ -127,11 +152,7 @@ class Writer:
         """Stop it where it is; on return none of its threads is in a call to the disk any more."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGSTOP)
-            until(self._is_stopped, PATIENCE_SECONDS)
-
-    def _is_stopped(self) -> bool:
-        threads = Path(f"/proc/{self._process.pid}/task").iterdir()
-        return all((thread / "stat").read_text().rpartition(") ")[2][0] == "T" for thread in threads)
+            until(partial(_is_stopped, self._process.pid), PATIENCE_SECONDS)
 
     def kill(self) -> None:
         """End it, and read what it had acknowledged before it was stopped."""

@@ -1,10 +1,11 @@
 """Writes to a disk that may lose its power: events, files, or both in one batch, and reports each acknowledgement.
 
-Arguments: the folder, ``events``, ``files`` or ``batches``, a name, and ``step`` to wait for a line before each of them
-or the name of a failpoint at which to die.
+Arguments: the folder, ``events``, ``files``, ``batches`` or ``packs`` (files that are packed at once), a name, and
+``step`` to wait for a line before each of them or the name of a failpoint at which to die.
 """
 
 import asyncio
+import math
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -39,20 +40,34 @@ async def write_event(store: Store, id: str, blob: str = "") -> None:
         await GAMES.put_at(tx, {id: blob} if blob else {})
 
 
+async def pack(blobs: FolderBlobs) -> None:
+    """Bring every file into a pack, and what is left of sparse ones."""
+    names = [path.name for path in blobs.folder.root.glob("??/*")]
+    await blobs.consolidate(names, math.inf, 1 << 26)
+
+
 async def main(folder: Path, what: str, name: str, mode: str) -> None:
     """Write until the end of the input, or for ever."""
     blobs = FolderBlobs(folder / BLOBS)
+    if mode not in ("step", "free") and what == "packs":
+        arm(mode)
+        await pack(blobs)
     if mode not in ("step", "free"):
         arm(mode)
     async with AsyncExitStack() as stack:
         store = None
-        if what != "files":  # a store that is only opened flushes the disk, and with it what a file has forgotten
+        if what not in (
+            "files",
+            "packs",
+        ):  # a store that is only opened flushes the disk, and with it what a file has forgotten
             settings = StoreSettings(path=str(folder / STORE))
             store = await stack.enter_async_context(open_store(settings, SystemClock()))
         async for number in numbers(mode):
             id, blob = f"{name}-{number}", ""
             if what != "events":
                 [blob] = await blobs.put([(f"{id} " * BYTES).encode()[:BYTES]])
+            if what == "packs":
+                await pack(blobs)
             if store is not None:
                 await write_event(store, id, blob)
             sys.stdout.write(f"{id} {blob}\n")

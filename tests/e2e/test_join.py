@@ -25,9 +25,6 @@ def homes(tmp_path: Path) -> Iterator[tuple[Home, Home]]:
     yield both
     for home in both:
         home.clear()
-        for process in home.started:
-            assert process.stdout is not None
-            process.stdout.close()
 
 
 def serve(home: Home, port: int = 0) -> tuple["subprocess.Popen[str]", str]:

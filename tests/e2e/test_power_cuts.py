@@ -13,6 +13,7 @@ import pytest
 
 from e2e.power import Disk, make_disk
 from e2e.power_writer import BLOBS, GAMES, STORE
+from ringrift.blobs.folder import Folder
 from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.open import open_store
@@ -32,6 +33,13 @@ def missing_files(folder: Path, acknowledged: list[str]) -> list[str]:
     files = [path for path in (folder / BLOBS).glob("??/*") if len(path.name) == len(sha256().hexdigest())]
     assert [path.name for path in files if sha256(path.read_bytes()).hexdigest() != path.name] == []
     return [line for line in acknowledged if line.split()[1] not in {path.name for path in files}]
+
+
+def missing_blobs(folder: Path, acknowledged: list[str]) -> list[str]:
+    """The acknowledged lines whose blob is neither a file nor in a pack, whole."""
+    blobs = Folder(folder / BLOBS)
+    here = {row.blob for row in blobs.page("", 10_000) if not blobs.is_corrupt(row.blob)}
+    return [line for line in acknowledged if line.split()[1] not in here]
 
 
 def missing_events(folder: Path, acknowledged: list[str]) -> list[str]:
@@ -103,3 +111,25 @@ def test_acknowledged_batches_of_busy_writers_survive(disk: Disk) -> None:
             acknowledged = [line for writer in writers for line in writer.acknowledged]
             assert missing_files(folder, acknowledged) == []
             assert missing_events(folder, acknowledged) == []
+
+
+@pytest.mark.parametrize("step", [*STEPS, "packs.before_unlink", "packs.before_replace"])
+def test_a_file_goes_only_when_its_pack_is_on_the_disk(disk: Disk, step: str) -> None:
+    """A process dies at a step of consolidation, another one flushes the disk, the power fails: every blob is there."""
+    first = disk.start("files", "before", "step")
+    assert all(first.step() for _ in range(4))
+    packer = disk.start("packs", "dies", step)
+    assert packer.read() == ""
+    disk.commit()
+
+    with disk.after_power_cut(first) as folder:
+        assert missing_blobs(folder, first.acknowledged) == []
+
+
+def test_acknowledged_blobs_survive_while_they_are_packed(disk: Disk) -> None:
+    """Files are stored and packed as fast as can be; the power fails in the middle, again and again."""
+    for number in range(8):
+        writer = disk.start("packs", f"p{number}", "free")
+        assert all(writer.read() for _ in range(3 + 2 * number))
+        with disk.after_power_cut(writer) as folder:
+            assert missing_blobs(folder, writer.acknowledged) == []

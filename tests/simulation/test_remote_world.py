@@ -13,6 +13,7 @@ from ringrift.sim.network import Link
 from ringrift.sim.recorder import RecordingTx
 from ringrift.sim.remote_scenario import _judge
 from ringrift.sim.remote_world import _ISLAND, COORDINATOR, PROCESSES, RemoteWorld
+from ringrift.sim.world import World
 from wait import wait_until
 
 TAKE_OVER_SECONDS_MAX = 3.0
@@ -50,7 +51,7 @@ async def until_results(world: RemoteWorld, count: int) -> None:
     )
 
 
-async def pass_by(world: RemoteWorld, seconds: float) -> None:
+async def pass_by(world: World, seconds: float) -> None:
     """Let *seconds* of virtual time pass."""
     end = world.loop.time() + seconds
     await wait_until(lambda: world.loop.time() >= end, seconds + 1.0, step_seconds=0.1)

@@ -35,9 +35,12 @@ ALLOWED = {
     (R + "work/durations.py", "_with_minutes"): "for people: what was done in the last minutes decides nothing",
     (R + "work/durations.py", "_with_run"): "for people: what was done in the last minutes decides nothing",
     (R + "daemons/sweep.py", "remove"): "files have wall times; what is needed is pinned, however old it seems",
+    (R + "daemons/sweep.py", "drop_parts"): "files have wall times; a part that went is brought again from its start",
+    (R + "daemons/consolidate.py", "consolidate"): "files have wall times; a packed one can be read all the same",
     (R + "cluster/keys.py", "store_token"): "a person set the time of its end, which is minutes away",
     (R + "cluster/keys.py", "_was_used"): "a person set the time of its end, which is minutes away",
     (R + "cluster/keys.py", "is_in_force"): "a person set the time of its end",
+    (R + "daemons/backup.py", "_is_due"): "a clock that jumps costs one backup more, and never one that was due",
     (R + "pipeline/retention.py", "_judge"): "files have wall times; what is needed is pinned, however old it seems",
 }
 

@@ -10,7 +10,7 @@ from tidy.source import Check, Finding, Source, at, expect_none, product, suite
 
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 400
-PACKAGE_LINES_MAX = {"src/ringrift/": 42_000, "src/ringrift_reversi/": 5_300, "src/ringrift_compat/": 10_600}
+PACKAGE_LINES_MAX = {"src/ringrift/": 52_000, "src/ringrift_reversi/": 5_300, "src/ringrift_compat/": 12_300}
 UNFORMATTED_MAX = 40
 UNFORMATTED = "# fmt: " + "skip"
 

@@ -10,6 +10,7 @@ from ringrift.jobs import (
     Distribute,
     Export,
     Import,
+    Ingest,
     Job,
     Match,
     Play,
@@ -34,6 +35,8 @@ BASELINE = Match(
     variant=V, candidate="c", baseline="uct:200", first=8, count=2, seed=10, plies=12, purpose=Purpose.PROOF
 )
 IMPORT = Import(variant=V, file="f")
+INGEST = Ingest(variant=V, file="f", history="k")
+COUNTS = {"games": 60, "repeated": 5, "refused": 2, "other": 1, "errors": "row 3: it has no end"}
 RATE = Rate(variant=V, tally="t")
 CANARY = Match(
     variant=V, candidate="greedy", baseline="random", first=3, count=2, seed=12, node="n", purpose=Purpose.CANARY
@@ -59,8 +62,9 @@ BLOCKS = (Block(number=8, scores=(1.0, 0.5), ranks=(1.0, 0.5)), Block(number=9, 
         (CANARY, {}, {"first": 3, "count": 2, "candidate": "greedy", "champion": "random"}),
         (TUNE, {}, {"vector": "1.0,-2.5"}),
         (IMPORT, {"file": ("f",)}, {}),
+        (INGEST, {"file": ("f",), "history": ("k",)}, {"replay": True}),
     ],
-    ids=["play", "export", "train", "first", "verify", "match", "baseline", "canary", "tune", "import"],
+    ids=["play", "export", "train", "first", "verify", "match", "baseline", "canary", "tune", "import", "ingest"],
 )
 def test_a_workload_gets_the_fields_of_the_job(job: Job, inputs: dict[str, Any], params: dict[str, Any]) -> None:
     """Stage, variant, seed, inputs and numbers of the job reach the workload, on top of the node's own parameters."""
@@ -162,6 +166,32 @@ def test_a_result_becomes_its_event(job: Job, result: JobResult, event: Event) -
     """Each stage's result is one event, which can be published and ends its job."""
     assert job.to_events(result, "n", True) == (event,)
     assert catalog.decode(event.name(), catalog.encode(event)) == event
+
+
+def test_a_file_of_games_becomes_its_batches_and_then_one_event() -> None:
+    """Batches say from which file they are; the last event says what became of the file, and ends the job."""
+    more, report = Artifact("games", "h", 9, {"games": 40}), Artifact("report", "r", 9, COUNTS)
+
+    *batches, last = Ingest(variant=V, file="f", replay=False).to_events(JobResult((GAMES, more, report)), "n", True)
+
+    shared: dict[str, Any] = {"variant": V, "node": "n", "source": "f"}
+    facts = {"model": "", "ephemeral": True, **shared}
+    assert batches == [
+        selfplay.BatchFinished(batch=blob, games=games, **facts) for blob, games in (("g", 60), ("h", 40))
+    ]
+    counts: dict[str, Any] = {name: COUNTS[name] for name in ("repeated", "refused", "other", "errors")}
+    assert last == data.Imported(batches=("g", "h"), games=100, pending=True, **counts, **shared)
+    assert INGEST.is_ended_by(last)
+    assert not Ingest(variant=V, file="g").is_ended_by(last)
+
+
+@pytest.mark.parametrize(
+    "meta", [{}, COUNTS | {"repeated": -1}, COUNTS | {"refused": True}], ids=["none", "below", "bool"]
+)
+def test_a_report_without_counts_is_no_result(meta: dict[str, Any]) -> None:
+    """What a workload reports is checked before anything counts."""
+    with pytest.raises(JobFailed, match="a whole number above -1 is needed"):
+        INGEST.to_events(JobResult((GAMES, Artifact("report", "r", 9, meta))), "n", False)
 
 
 @pytest.mark.parametrize("job", [EXPORT, TRAIN, VERIFY, MATCH, BASELINE, IMPORT, TUNE], ids=lambda job: job.key)

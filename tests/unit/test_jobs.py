@@ -14,6 +14,7 @@ from ringrift.jobs import (
     Distribute,
     Export,
     Import,
+    Ingest,
     Job,
     JobFilter,
     Match,
@@ -43,6 +44,7 @@ ROWS: tuple[tuple[Job, str, tuple[str, ...]], ...] = (
     (Distribute(variant="hex8_2p", model="m", isolate=True), "distribute:hex8_2p:m", ()),
     (Rate(variant="hex8_2p", tally="t"), "rate:hex8_2p", ("t",)),
     (Import(variant="hex8_2p", file="f"), "import:hex8_2p:f", ("f",)),
+    (Ingest(variant="hex8_2p", file="f", history="k"), "ingest:hex8_2p", ("f", "k")),
 )
 """An example of every job, its key and its blobs."""
 EXAMPLES = tuple(job for job, _, _ in ROWS)

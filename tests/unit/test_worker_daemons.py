@@ -23,7 +23,7 @@ from wait import wait_until
 
 OFF = {"node.disabled_daemons": ("fill", "trim_cache")}  # one of the coordinator's, and one of its own
 STATES = {"running", "resting"}
-OWN = {"deliver", "listen", "trim_cache", "fetch_champions", "run_commands"}
+OWN = {"deliver", "listen", "trim_cache", "fetch_champions", "run_commands", "share", "prefetch"}
 WORKER_PROFILES = [profile for profile in PROFILES if profile != "coordinator"]
 
 
@@ -53,7 +53,7 @@ def test_every_daemon_finds_its_parts_in_both_kinds_of_process(profile: str) -> 
     assert [daemon.name for daemon in daemons if not binds(daemon, node_parts)] == []
     assert [daemon.name for daemon in daemons if not daemon.store and not binds(daemon, worker_parts)] == []
     assert not {"store", "roles", "transfer"} & worker_parts.keys()
-    assert {daemon.name for daemon in daemons if not daemon.store} == {"beat", "measure_facts", "work"}
+    assert {daemon.name for daemon in daemons if not daemon.store} == {"beat", "measure_facts", "notice", "work"}
 
 
 def test_every_profile_of_a_worker_starts_and_claims_no_job_that_needs_a_store(tmp_path: Path) -> None:

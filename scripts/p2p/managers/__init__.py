@@ -5,7 +5,8 @@ from ringrift_compat.cluster.managers import (
     NodeSelector,
     SelfplayScheduler,
     StateManager,
+    SyncPlanner,
     TrainingCoordinator,
 )
 
-__all__ = ["JobManager", "NodeSelector", "SelfplayScheduler", "StateManager", "TrainingCoordinator"]
+__all__ = ["JobManager", "NodeSelector", "SelfplayScheduler", "StateManager", "SyncPlanner", "TrainingCoordinator"]

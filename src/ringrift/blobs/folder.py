@@ -1,36 +1,40 @@
 """A folder of content-addressed files: ``ab/ab12…``, ``tmp/`` for the unfinished, ``bad/`` for the corrupt.
 
 A file gets its name only when it is whole: written beside, flushed, read back and hashed, renamed, and the folder
-flushed.  Until the last step a power cut leaves nothing under the name; after it, everything.
+flushed.  Until the last step a power cut leaves nothing under the name; after it, everything.  Small ones may lie in
+``packs/`` together (:mod:`ringrift.blobs.packs`): to those who read, list or delete blobs that makes no difference.
 
 The file ``node`` carries the id of the folder's node.  Without it the disk is not there, whatever the path shows: an
 empty mount point looks like an empty folder.  So every verb looks for it before and after, and raises NodeAway.
 """
 
 import asyncio
-import errno
 import hashlib
+import math
 import os
+import shutil
 import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from ringrift.blobs.locks import ALONE, ALONE_OR_FAIL, SHARED, lock, locked, opened
-from ringrift.blobs.ports import CHUNK, StoredBlob
-from ringrift.kernel.errors import Busy, Corrupt, NodeAway, NoRoom, NoRoute
-from ringrift.kernel.failpoint import failpoint
-from ringrift.kernel.folders import make_folder
+from ringrift.blobs.file_writer import Incoming, flush_folder, typed
+from ringrift.blobs.index import Index, add_summaries
+from ringrift.blobs.locks import ALONE, ALONE_OR_FAIL, SHARED, locked, opened
+from ringrift.blobs.marker import claim_folder, read_marker, write_marker
+from ringrift.blobs.pack_writer import consolidate, write_arrivals
+from ringrift.blobs.packs import Packs, Place
+from ringrift.blobs.parts import FolderPart, PartFile, drop_parts, list_parts
+from ringrift.blobs.ports import BlobSummary, StoredBlob, StoredPart
+from ringrift.blobs.small_files import SmallFiles, read_small
+from ringrift.kernel.errors import Corrupt, NodeAway, NoRoute
 from ringrift.kernel.ids import check_blob
 from ringrift.threads import Threads
 
 T = TypeVar("T")
-_MARKER, _MARKER_BYTES_MAX = "node", 1024
-_AWAY = {errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ENODEV, errno.ENXIO, errno.ENOMEDIUM, errno.EREMOTEIO}
-_AWAY |= {errno.ESHUTDOWN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH}
-_NO_ROOM: dict[int, tuple[str, ...]] = {errno.ENOSPC: (), errno.EDQUOT: ("the quota is used up",)}
-_NO_ROOM[errno.EROFS] = ("the file system is read-only", "make it writable")
+_TRIES = 8  # a blob that is packed or unpacked between two steps is looked up again
 _THREADS_MAX = 4  # calls into one folder at a time; so many threads may hang in it
 _HANG_SECONDS_MAX = 60.0  # how long a call into a folder may take before its disk counts as away.
 
@@ -43,7 +47,8 @@ class Folder:
 
     def __init__(self, root: str | Path, node: str = "") -> None:
         self.root, self.node = Path(root), node
-        self._marker = self.root / _MARKER
+        self.packs = Packs(self)
+        self._index = Index(self.root, self.packs)
 
     def path(self, blob: str) -> Path:
         """The path of *blob*, whether or not it exists."""
@@ -51,26 +56,11 @@ class Folder:
 
     def read_marker(self) -> str | None:
         """The id of the node that this folder belongs to; None without a marker.  Raises NodeAway."""
-        try:
-            # Plain calls of the system: it is read twice for each verb.
-            with _typed(self), opened(self._marker, os.O_RDONLY) as descriptor:
-                return os.read(descriptor, _MARKER_BYTES_MAX).decode().strip()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise NodeAway(self.node, f"{self.root}: {error}") from error
+        return read_marker(self)
 
     def mark(self) -> None:
         """Write the marker, durably.  Raises NoRoom."""
-        beside = self.root / f".{_MARKER}.{os.getpid()}"
-        with _typed(self):
-            make_folder(self.root)
-            with opened(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
-                os.write(descriptor, f"{self.node}\n".encode())
-                os.fsync(descriptor)
-            os.replace(beside, self.root / _MARKER)
-            for folder in (self.root, self.root.parent):
-                _flush_folder(folder)
+        write_marker(self)
 
     def check(self) -> None:
         """Raise NodeAway unless the marker of the node is here."""
@@ -93,7 +83,7 @@ class Folder:
     @contextmanager
     def answering(self) -> Iterator[None]:
         """Raise NodeAway if the folder goes away meanwhile, NoRoom if it cannot be written now."""
-        with _typed(self):
+        with typed(self):
             self.check()
             try:
                 yield
@@ -106,10 +96,14 @@ class Folder:
         with self.answering():
             if self.renew(blob):
                 return blob
-            with _Incoming(self, blob) as part:
-                part.write(data)
-                part.commit()
+            self.write_file(self.path(blob), data)
         return blob
+
+    def write_file(self, path: Path, data: bytes) -> None:
+        """Write *data* to *path*, a file beside the blobs, durably, whole or not at all.  Raises NoRoom."""
+        with Incoming(self, hashlib.sha256(data).hexdigest(), path) as part:
+            part.write(data)
+            part.commit()
 
     def renew(self, blob: str) -> bool:
         """Whether *blob* is here, whole and durable; then it counts as stored now."""
@@ -120,53 +114,121 @@ class Folder:
             # Another writer may have given it its name a moment ago, and a power cut would still take that back.
             os.utime(file.fileno())
             os.fsync(file.fileno())
-            _flush_folder(path.parent)
+            flush_folder(path.parent)
             return True
+        return self._unpack(blob, is_new=True)
+
+    def _unpack(self, blob: str, *, is_new: bool) -> bool:
+        """Store *blob* as a file of its own if a pack has it whole; it counts as stored when it was, or now."""
+        for _ in range(_TRIES):
+            place = self.packs.find(blob)
+            if place is None:
+                return self.path(blob).exists()
+            with suppress(FileNotFoundError), opened(place.path, os.O_RDONLY) as descriptor:
+                with suppress(Corrupt), Incoming(self, blob) as part:
+                    for chunk in place.chunks(descriptor):
+                        part.write(chunk)
+                    part.commit(None if is_new else place.time)
+                    return True
+                return False
         return False
 
     def locked(self, kind: int) -> AbstractContextManager[None]:
         """Lock the folder: writers share it while they give a file its name, deletion has it alone."""
         return locked(self.root / "lock", kind, os.O_CREAT)
 
+    def locate(self, blob: str) -> Place:
+        """Where the bytes of *blob* are, in a file of its own or in a pack.  Not verified.  Raises NoRoute."""
+        path = self.path(blob)
+        try:
+            status = path.stat()
+        except FileNotFoundError as absent:
+            if place := self.packs.find(blob):
+                return place
+            raise NoRoute(blob, [str(self.root)]) from absent
+        return Place(path, 0, status.st_size, status.st_mtime)
+
+    def read_piece(self, blob: str, offset: int, size: int) -> tuple[bytes, int]:
+        """A piece of *blob*, and the size of the whole.  Raises NoRoute or Corrupt."""
+        descriptor, place = self.open_file(blob, is_verified=not offset)
+        try:
+            return os.pread(descriptor, max(min(size, place.size - offset), 0), place.offset + offset), place.size
+        finally:
+            os.close(descriptor)
+
+    def open_file(self, blob: str, *, is_verified: bool = True) -> tuple[int, Place]:
+        """An open file and where in it the bytes of *blob* are.
+
+        Raises NoRoute or Corrupt (and sets corrupt bytes aside).
+        """
+        for _ in range(_TRIES):
+            place = self.locate(blob)
+            with suppress(FileNotFoundError):  # packed or unpacked since then
+                descriptor = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
+                break
+        else:
+            raise NoRoute(blob, [str(self.root)])
+        try:
+            if not is_verified or place.digest(descriptor) == blob:
+                return descriptor, place
+            self._set_aside(blob, place, descriptor)
+            raise Corrupt(blob, str(self.root))
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def _set_aside(self, blob: str, place: Place, descriptor: int) -> None:
+        """Take *blob* out of service, but destroy nothing."""
+        bad = self.root / "bad"
+        bad.mkdir(mode=0o700, exist_ok=True)
+        if not place.offset:
+            with suppress(FileNotFoundError):
+                os.replace(place.path, bad / blob)
+            return
+        with opened(bad / blob, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as copy:
+            for chunk in place.chunks(descriptor):
+                os.write(copy, chunk)
+        with self.packs.locked(ALONE):
+            self.packs.drop([blob], math.inf)
+
     def open(self, blob: str) -> Path:
-        """The path of *blob*, verified.  Raises NoRoute or Corrupt (and sets a corrupt file aside)."""
+        """The path of a file with the bytes of *blob*, verified.  Raises NoRoute or Corrupt, as above."""
         path = self.path(blob)
         with self.answering():
-            try:
-                digest = _digest(path)
-            except FileNotFoundError as absent:
-                raise NoRoute(blob, [str(self.root)]) from absent
-            if digest != blob:
-                (self.root / "bad").mkdir(mode=0o700, exist_ok=True)  # out of service, but not destroyed
-                with suppress(FileNotFoundError):
-                    os.replace(path, self.root / "bad" / blob)
-                raise Corrupt(blob, str(self.root))
+            # Whoever has its path may open it later.  To set its times changes the time of its inode, as no reading
+            # does: consolidation leaves what was opened lately where it is.
+            with suppress(OSError), self.locked(SHARED):
+                status = path.stat()
+                os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+            descriptor, place = self.open_file(blob)
+            os.close(descriptor)
+            if place.path != path and not self._unpack(blob, is_new=False):
+                raise NoRoute(blob, [str(self.root)])
         return path
 
     def have(self, blobs: Collection[str]) -> frozenset[str]:
         """Those of *blobs* that are here."""
         with self.answering():
-            return frozenset(blob for blob in blobs if self.path(blob).exists())
+            return self._index.have(blobs)
 
     def page(self, after: str, limit: int) -> list[StoredBlob]:
-        """Up to *limit* blobs after *after*, in order.  Shelves before it are not read, nor those behind the page."""
-        blobs = list[StoredBlob]()
+        """Up to *limit* blobs after *after*, in order."""
         with self.answering():
-            shelves = sorted(os.listdir(self.root)) if self.root.is_dir() else []
-            for shelf in (name for name in shelves if len(name) == 2 and name >= after[:2] and len(blobs) < limit):
-                rows = (row for row in os.scandir(self.root / shelf) if len(row.name) == 64 and row.name > after)
-                for row in sorted(rows, key=lambda row: row.name):
-                    with suppress(FileNotFoundError):  # it was deleted meanwhile
-                        status = row.stat(follow_symlinks=False)
-                        blobs.append(StoredBlob(blob=row.name, size=status.st_size, time=status.st_mtime))
-        return blobs[:limit]
+            return list(islice(self._index.walk(after), limit))
+
+    def summarize(self) -> list[BlobSummary]:
+        """How many blobs there are, of how many bytes, for each of the 256 first bytes of their names."""
+        with self.answering():
+            return self._index.summarize()
 
     def is_corrupt(self, blob: str) -> bool:
         """Whether *blob* is here and does not match its name; then it is set aside."""
         try:
-            return not self.open(blob)
+            with self.answering():
+                os.close(self.open_file(blob)[0])
         except (Corrupt, NoRoute) as error:
             return isinstance(error, Corrupt)
+        return False
 
     def delete(self, blobs: Collection[str], before: float) -> list[str]:
         """Delete *blobs*; those that stay were stored at *before* or later, or are being stored now."""
@@ -181,74 +243,17 @@ class Folder:
                             stay.append(path.name)
                 except BlockingIOError:
                     stay.append(path.name)
+            if self.packs.load():
+                stay += self._delete_packed(set(blobs).difference(stay), before)
         return stay
 
-    def drop_parts(self) -> int:
-        """Delete the parts that no process is writing any more; how many that were."""
-        dropped, folder = 0, self.root / "tmp"
-        with self.answering():
-            for part in list(folder.iterdir()) if folder.is_dir() else ():
-                with suppress(FileNotFoundError, BlockingIOError), locked(part, ALONE_OR_FAIL):
-                    part.unlink()
-                    dropped += 1
-        return dropped
-
-
-class _Incoming:
-    """A file that is being written.  Leaving the body without ``commit()`` leaves nothing behind."""
-
-    def __init__(self, folder: Folder, blob: str) -> None:
-        self._folder, self._blob, self._target = folder, blob, folder.path(blob)
-        self._part = folder.root / "tmp" / f"{blob[:16]}.{os.getpid()}.{id(self):x}"
-        self._descriptor = -1
-        self.size = 0
-
-    def __enter__(self) -> "_Incoming":
-        failpoint("blobs.before_write")
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with self._folder.answering():
-            for folder in (self._part.parent, self._target.parent):
-                if not folder.is_dir():
-                    if not self._folder.node:
-                        make_folder(self._folder.root)
-                    folder.mkdir(exist_ok=True, mode=0o700)
-                    _flush_folder(folder.parent)
-            # A part that nobody has locked is deleted, perhaps just before we could lock ours: then it is made again.
-            while self._descriptor < 0 or not os.fstat(self._descriptor).st_nlink:
-                if self._descriptor >= 0:
-                    os.close(self._descriptor)
-                self._descriptor = os.open(self._part, flags, 0o600)
-                lock(self._descriptor, ALONE)
-        return self
-
-    def write(self, data: bytes) -> None:
-        """Add *data*.  Raises NoRoom."""
-        view = memoryview(data)
-        with _typed(self._folder):
-            while view:
-                view = view[os.write(self._descriptor, view) :]
-        self.size += len(data)
-
-    def commit(self) -> None:
-        """Give the file its name, durably.  Raises Corrupt if it is not what it should be."""
-        failpoint("blobs.before_fsync")
-        with self._folder.answering():
-            os.fsync(self._descriptor)
-            # Read back from the disk, not from memory.
-            if _digest(self._part) != self._blob:
-                raise Corrupt(self._blob, "the received data")
-            failpoint("blobs.before_rename")
-            with self._folder.locked(SHARED):
-                os.replace(self._part, self._target)
-                failpoint("blobs.before_folder_fsync")
-                _flush_folder(self._target.parent)
-        failpoint("blobs.after_write")
-
-    def __exit__(self, *_: object) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            with suppress(FileNotFoundError):
-                os.unlink(self._part)
+    def _delete_packed(self, blobs: Collection[str], before: float) -> list[str]:
+        try:
+            with self.packs.locked(ALONE_OR_FAIL):
+                stay = self.packs.drop(blobs, before)
+        except BlockingIOError:  # they are being consolidated
+            stay = [blob for blob in blobs if self.packs.find(blob)]
+        return sorted({*stay, *(blob for blob in blobs if self.path(blob).exists())})  # stored again meanwhile
 
 
 class FolderBlobs:
@@ -262,7 +267,7 @@ class FolderBlobs:
         self._threads = Threads(_THREADS_MAX, "blobs")
         weakref.finalize(self, self._threads.close)
 
-    async def _call(self, call: Callable[..., T], *args: object) -> T:
+    async def call(self, call: Callable[..., T], *args: object) -> T:
         """Run *call* in a thread, to its end even if the caller is cancelled meanwhile.  Raises NodeAway if it hangs.
 
         A thread cannot be stopped: returning early would leave two users of one file.
@@ -295,104 +300,101 @@ class FolderBlobs:
 
         Where the node should have *listed* and none of it is there, the disk is not: that is not marked.
         """
-
-        def mark() -> None:
-            with _typed(folder := self.folder):
-                is_unmarked = is_new and folder.read_marker() is None
-                if is_unmarked and (not listed or any(folder.path(blob).exists() for blob in listed)):
-                    folder.mark()
-                folder.check()
-
-        await self._call(mark)
+        await self.call(claim_folder, self.folder, is_new, listed)
 
     async def put(self, datas: Sequence[bytes]) -> Sequence[str]:
-        return [await self._call(self.folder.put, data) for data in datas]
+        return [await self.call(self.folder.put, data) for data in datas]
 
     async def read(self, blob: str) -> AsyncIterator[bytes]:
-        def open_file() -> int:
+        def open_file() -> tuple[int, Iterator[bytes]]:
             with self.folder.answering():
-                return os.open(self.folder.open(blob), os.O_RDONLY | os.O_CLOEXEC)
+                descriptor, place = self.folder.open_file(blob)
+                return descriptor, place.chunks(descriptor)
 
         def read_chunk() -> bytes:
-            with _typed(self.folder):
-                return os.read(descriptor, CHUNK)
+            with typed(self.folder):
+                return next(chunks, b"")
 
-        descriptor = await self._call(open_file)
+        descriptor, chunks = await self.call(open_file)
         try:
-            while chunk := await self._call(read_chunk):
+            while chunk := await self.call(read_chunk):
                 yield chunk
         finally:
             await self._close(os.close, descriptor)
 
     async def read_piece(self, blob: str, offset: int, size: int) -> tuple[bytes, int]:
         def read() -> tuple[bytes, int]:
-            path = self.folder.path(blob) if offset else self.folder.open(blob)
-            with self.folder.answering(), opened(path, os.O_RDONLY) as descriptor:
-                return os.pread(descriptor, size, offset), os.fstat(descriptor).st_size
+            with self.folder.answering():
+                return self.folder.read_piece(blob, offset, size)
 
-        try:
-            return await self._call(read)
-        except FileNotFoundError as absent:
-            raise NoRoute(blob, [str(self.folder.root)]) from absent
+        return await self.call(read)
+
+    async def read_small(self, blobs: Sequence[str], size_max: int, bytes_max: int) -> tuple[SmallFiles, int]:
+        def read() -> tuple[SmallFiles, int]:
+            with self.folder.answering():
+                return read_small(self.folder.read_piece, blobs, size_max, bytes_max)
+
+        return await self.call(read)
 
     async def _close(self, call: Callable[..., object], *args: object) -> None:
         with suppress(NodeAway):  # what hangs is closed by the end of the process
-            await self._call(call, *args)
+            await self.call(call, *args)
 
     async def write(self, blob: str, chunks: AsyncIterator[bytes]) -> int:
-        part = _Incoming(self.folder, blob)
+        part = Incoming(self.folder, blob)
         try:
-            await self._call(part.__enter__)
+            await self.call(part.__enter__)
             async for chunk in chunks:
-                await self._call(part.write, chunk)
-            await self._call(part.commit)
+                await self.call(part.write, chunk)
+            await self.call(part.commit)
             return part.size
         finally:
             await self._close(part.__exit__)
 
+    def part(self, blob: str, owner: str) -> FolderPart:
+        return FolderPart(PartFile(self.folder, blob, owner), self.call)
+
+    async def parts(self) -> Sequence[StoredPart]:
+        return await self.call(list_parts, self.folder)
+
+    async def write_pack(self, blobs: AsyncIterator[tuple[str, bytes]]) -> Sequence[str]:
+        return await write_arrivals(self.folder, blobs, self.call)
+
+    async def consolidate(self, blobs: Sequence[str], before: float, bytes_max: int) -> int:
+        return await self.call(consolidate, self.folder, blobs, before, bytes_max)
+
     async def have(self, blobs: Collection[str]) -> frozenset[str]:
-        return await self._call(self.folder.have, blobs)
+        return await self.call(self.folder.have, blobs)
 
     async def renew(self, blobs: Collection[str]) -> frozenset[str]:
         def renew() -> frozenset[str]:
             with self.folder.answering():
                 return frozenset(blob for blob in blobs if self.folder.renew(blob))
 
-        return await self._call(renew)
+        return await self.call(renew)
 
     async def page(self, after: str, limit: int) -> Sequence[StoredBlob]:
-        return await self._call(self.folder.page, after, limit)
+        return await self.call(self.folder.page, after, limit)
+
+    async def summary(self) -> BlobSummary:
+        return add_summaries(await self.buckets())
+
+    async def buckets(self) -> Sequence[BlobSummary]:
+        return await self.call(self.folder.summarize)
 
     async def verify(self, blobs: Collection[str]) -> Sequence[str]:
-        return [blob for blob in blobs if await self._call(self.folder.is_corrupt, blob)]
+        return [blob for blob in blobs if await self.call(self.folder.is_corrupt, blob)]
 
     async def delete(self, blobs: Collection[str], before: float) -> Sequence[str]:
-        return await self._call(self.folder.delete, blobs, before)
+        return await self.call(self.folder.delete, blobs, before)
 
-    async def drop_parts(self) -> int:
-        return await self._call(self.folder.drop_parts)
+    async def room(self) -> tuple[int, int]:
+        def measure() -> tuple[int, int]:
+            with self.folder.answering():
+                usage = shutil.disk_usage(self.folder.root)
+                return usage.free, usage.total
 
+        return await self.call(measure)
 
-@contextmanager
-def _typed(folder: Folder) -> Iterator[None]:
-    """Raise NoRoom if the disk cannot be written, NodeAway if it does not answer, Busy without a descriptor."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.EMFILE, errno.ENFILE):
-            raise Busy(str(folder.root), "no file descriptor is left (`ulimit -n`)") from error
-        if error.errno in _NO_ROOM:
-            raise NoRoom(str(folder.root), *_NO_ROOM[error.errno]) from error
-        if error.errno in _AWAY:
-            raise NodeAway(folder.node, f"{folder.root}: {error.strerror}") from error
-        raise
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _flush_folder(folder: Path) -> None:
-    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
-        os.fsync(descriptor)
+    async def drop_parts(self, before: float) -> int:
+        return await self.call(drop_parts, self.folder, before)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from ringrift.cli.command import Context
 from ringrift.cluster.roster import Roster
-from ringrift.events import catalog, evaluation, model, work
+from ringrift.events import catalog, data, evaluation, model, work
 from ringrift.events.base import Event, Unknown
 from ringrift.jobs import Job
 from ringrift.kernel.clock import Clock
@@ -18,7 +18,7 @@ from ringrift.work.limits import KINDS, VERDICTS
 _WAIT_SECONDS_MAX = 900.0
 _POLL_SECONDS = 0.2
 _JOBS_MAX = 10_000
-_RESULTS = (model.Verified, model.Imported, evaluation.BlocksPlayed, work.Buried)
+_RESULTS = (data.Imported, model.Verified, model.Imported, evaluation.BlocksPlayed, work.Buried)
 
 
 class JobsResult(Value):
@@ -93,6 +93,7 @@ def _progress(count: int, rows: Sequence[JobRow]) -> str:
     if count > 1:
         return f"{count - len(rows)} of {count} done, {len(claimed)} running"
     if claimed:
-        return f"running on {claimed[0].holder}"
+        share = f", {claimed[0].progress:.0%} done" if claimed[0].progress else ""
+        return f"running on {claimed[0].holder}{share}"
     attempts = f", tried {rows[0].attempts} times: {rows[0].error}" if rows and rows[0].attempts else ""
     return f"waits for a node{attempts}"

@@ -25,7 +25,8 @@ _TEXT_CHARACTERS_MAX = 2000
 _EVENTS = (  # about jobs, and decisions
     *(work.Started, work.Finished, work.Failed, work.Buried, work.Cancelled, work.Rescued, work.RunStateChanged),
     *(model.Promoted, model.Rejected, model.RolledBack, model.Imported, pipeline.Moved, pipeline.Overdue),
-    *(evaluation.Reviewed, evaluation.VelocityChanged, alert.Raised, alert.Cleared, health.RecoveryStarted, data.Lost),
+    *(evaluation.Reviewed, evaluation.VelocityChanged, alert.Raised, alert.Cleared, health.RecoveryStarted),
+    *(data.Imported, data.Lost),
     *(node.Joined, node.Left, node.Suspected, node.Quarantined, node.Released, daemon.Failed, daemon.Stalled),
 )
 _WARNINGS = (work.Failed, alert.Raised, model.RolledBack, node.Suspected, node.Quarantined, daemon.Stalled)

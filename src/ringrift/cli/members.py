@@ -16,6 +16,7 @@ from ringrift.cluster.keys import TOKEN_SECONDS, WORKER, JoinToken, store_token
 from ringrift.environment import take_token
 from ringrift.kernel.errors import ChildDied, printable
 from ringrift.store.ports import Store
+from ringrift.sync.transports.ssh_command import pin_options
 from ringrift.wire.address import Address
 from ringrift.wire.keys import make_token
 
@@ -162,9 +163,15 @@ def worker_command(
     return own_command(*join, home=own, settings={**settings, **fixed})
 
 
-def ssh_command(host: Host, address: Address, ssh: Sequence[str], rng: Random, *, tunnel: bool) -> list[str]:
-    """The command that makes *host* a worker of the coordinator at *address*, with *tunnel* through ssh."""
-    options = [word for option in _SSH_OPTIONS for word in ("-o", option)]
+def ssh_command(
+    host: Host, address: Address, ssh: Sequence[str], rng: Random, *, tunnel: bool, destination: str = ""
+) -> list[str]:
+    """The command that makes *host* a worker of the coordinator at *address*, with *tunnel* through ssh.
+
+    It is reached at *destination*, otherwise at its first address, and may show no other key than those it lists.
+    """
+    settings = (*_SSH_OPTIONS, *pin_options(host.name, host.host_keys))
+    options = [word for option in settings for word in ("-o", option)]
     options += ["-p", str(host.ssh_port)] + (["-i", str(Path(host.ssh_key).expanduser())] if host.ssh_key else [])
     url = str(address)
     if tunnel:
@@ -175,7 +182,7 @@ def ssh_command(host: Host, address: Address, ssh: Sequence[str], rng: Random, *
     pairs += [word for pair in host.labels().items() for word in ("--label", "=".join(pair))]
     join = ["env", f"RINGRIFT_HOME=data/{host.name}", "ringrift", "join", url, "--token-file", "-"]
     remote = ["sh", "-c", _ENTER + _HOLD, "sh", host.ringrift_path or ".", *join, "--profile", host.profile, *pairs]
-    return [*ssh, *options, "--", host.destination, shlex.join(remote)]
+    return [*ssh, *options, "--", destination or host.destination, shlex.join(remote)]
 
 
 async def make_member_token(store: Store, node: str, now: float, scopes: Sequence[str] = WORKER) -> str:

@@ -32,6 +32,8 @@ _HELP = {  # families of Prometheus text; a counter ends with _total
     "blocks": "Blocks of that test so far; 0 while no test runs.",
     "export_seconds": "Estimated seconds until the next export.",
     "promotion_seconds": "Estimated seconds until the next promotion.",
+    "champion_nodes": "Nodes that play, by whether they have the champion ready.",
+    "champion_p95_seconds": "After how long 95 % of the nodes that play had the champion; absent until they do.",
     "elo": "Elo of the champion over generation 0, with 95 % bounds.",
     "busy_share": "Share of all cores that the jobs of a stage used, over the last minutes.",
     "trainings_total": "Trainings that ended with a model.",
@@ -69,6 +71,10 @@ def as_prometheus(curves: Sequence[Curves], jobs: Mapping[tuple[str, str], int])
         for name in _HELP.keys() & set(LineMetrics.__struct_fields__) - {"elo"}:
             add(name, getattr(line, name), variant=variant)
         add("games_total", line.games, variant=variant)
+        if (spread := line.spread) is not None:
+            add("champion_nodes", spread.ready, variant=variant, ready="yes")
+            add("champion_nodes", spread.nodes - spread.ready, variant=variant, ready="no")
+            add("champion_p95_seconds", spread.p95_seconds, variant=variant)
         for bound in _BOUNDS:
             add("elo", getattr(line.elo, bound, None), variant=variant, bound=bound)
         for stage, share in line.busy.items():

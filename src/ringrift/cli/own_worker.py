@@ -9,7 +9,7 @@ import asyncio
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random, SystemRandom
@@ -26,7 +26,7 @@ from ringrift.kernel.settings import Settings
 from ringrift.node import Node
 from ringrift.pipeline.line import LINES
 from ringrift.store.open import take_program_number
-from ringrift.store.ports import LIVE_STATES
+from ringrift.store.ports import LIVE_STATES, Tx
 from ringrift.sync import ledger
 from ringrift.threads import beside, to_its_end
 from ringrift.work.desk import cancel_rows, enqueue
@@ -37,12 +37,19 @@ _JOBS_MAX = 100_000
 _GRACE_SECONDS = 2.0  # a command that is interrupted does not wait longer for its job
 
 
-async def do_jobs(context: Context, jobs: Sequence[Job]) -> JobsResult:
-    """Enqueue *jobs*, which are of one kind and variant, and see them done; what is not is taken back."""
+async def do_jobs(
+    context: Context, jobs: Sequence[Job], require: Callable[[Tx], Awaitable[None]] | None = None
+) -> JobsResult:
+    """Enqueue *jobs*, which are of one kind and variant, and see them done; what is not is taken back.
+
+    *require* raises, in the transaction that enqueues them, if that must not be done any more.
+    """
     store, first = context.store, jobs[0]
     async with store.begin() as tx:
         live = {row.key for row in await tx.jobs(LIVE_STATES, _JOBS_MAX, variant=first.variant)}
         newest = await tx.last(None, 1)
+        if require is not None:
+            await require(tx)
         ids = await enqueue(tx, jobs, context.envelopes(), context.clock.now())
     own = {id for job, id in zip(jobs, ids, strict=True) if job.key not in live}  # others are somebody else's
     after = newest[-1].position if newest else 0

@@ -8,6 +8,7 @@ from typing import Any
 
 from ringrift.events import (
     alert,
+    cluster,
     daemon,
     data,
     delivery,
@@ -90,7 +91,7 @@ def _breaker(event: health.BreakerChanged) -> _Changes:
     if event.state == "closed":
         return _close(event.subject, "breaker")
     detail = f"{event.failures} failures in a row, the last: {event.error}"
-    level = "warning" if event.subject.startswith("node:") else "severe"
+    level = "warning" if event.subject.startswith(("node:", "link:")) else "severe"
     return _open("breaker", event.subject, level, detail) if event.state == "open" else ()
 
 
@@ -104,10 +105,33 @@ def _pressure(event: work.PressureChanged) -> _Changes:
     return _open("pressure", event.queue, "warning", f"{event.level}: {value:.0f} {unit}, the limit is {event.limit}")
 
 
+def _disk(event: node.DiskPressureChanged) -> _Changes:
+    if event.level not in ("high", "critical"):
+        return _close(event.node, "disk")
+    detail = f"{event.level}: {event.free_bytes / 1e9:.3g} of {event.total_bytes / 1e9:.3g} GB are free"
+    return _open("disk", event.node, "severe" if event.level == "critical" else "warning", detail)
+
+
 def _delivery(event: delivery.Changed) -> _Changes:
     if event.state == "dead":
         return _open("dead_letter", event.reader, "severe", event.error, len(event.positions))
     return _close(event.reader, "dead_letter") if event.state in ("done", "discarded") else ()
+
+
+def _imported(event: data.Imported) -> _Changes:
+    """Games from elsewhere were refused: the rest counts, and nothing else would tell who sends such files."""
+    if not event.refused:
+        return _close(event.variant, "import_games")
+    rows = event.games + event.repeated + event.refused
+    detail = f"{event.refused} of {rows} games of the file {event.source[:12]} were refused: {event.errors}"
+    return _open("import_games", event.variant, "minor", detail)
+
+
+def _priority_synced(event: data.PrioritySynced) -> _Changes:
+    subject = event.node or event.variant or "all"
+    if event.success:
+        return _close(subject, "priority_sync")
+    return _open("priority_sync", subject, "warning", f"{event.reason}: {'; '.join(event.errors[:1])}")
 
 
 _RULES: dict[type[Event], Callable[[Any], _Changes]] = {
@@ -118,8 +142,13 @@ _RULES: dict[type[Event], Callable[[Any], _Changes]] = {
     node.Lost: lambda e: (
         () if e.ephemeral else _open("node_lost", e.node, "warning", f"no heartbeat for {e.seconds:g} s")
     ),
+    node.DiskPressureChanged: _disk,
     node.Recovered: lambda e: _close(e.node, "node_lost"),
-    node.Left: lambda e: (*_close(e.node, "node_lost", "health"), *_close(f"node:{e.node}", "breaker")),
+    node.Left: lambda e: (
+        *_close(e.node, "node_lost", "health"),
+        *_close(f"node:{e.node}", "breaker"),
+        *_close(f"link:{e.node}", "breaker"),
+    ),
     node.Joined: lambda e: _close(e.node, "node_lost", "health", "daemon"),  # a new process without failures
     node.KeyShared: lambda e: _open("key_shared", e.node, "severe", f"two processes use one key: {e.processes}"),
     node.KeyChanged: lambda e: _close(e.node, "key_shared"),
@@ -133,6 +162,9 @@ _RULES: dict[type[Event], Callable[[Any], _Changes]] = {
         _open("recovery", e.subject, "severe", f"no step helps: {e.reason}") if e.step == "ask_person" else ()
     ),
     health.RecoveryFinished: lambda e: _close(e.subject, "recovery") if e.helped else (),
+    cluster.BackedUp: lambda e: () if e.missing else _close(e.place, "backup"),  # also one that an operator has made
+    data.Imported: _imported,
+    data.PrioritySynced: _priority_synced,
     data.Lost: lambda e: _open("data_lost", e.variant, "severe", f"{e.blob[:12]}: {e.reason}"),
     data.Corrupted: lambda e: _open("data_corrupted", e.node, "warning", e.blob[:12]),
     model.RolledBack: lambda e: (*_rolled_back(e), *_close(e.variant, "win_rate")),

@@ -1,7 +1,9 @@
 """Hosts: the machines of a cluster as ``config/distributed_hosts.yaml`` lists them."""
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,8 +26,16 @@ _NO_EFFECT = {
 _UNKNOWN = "is unknown and has no effect: misspelt?"
 _PROVIDER = re.compile(r"([a-z][a-z0-9]*)_id")
 _DESTINATION = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.:%-]*")  # no option of ssh, and nothing that a shell reads
+HOST_KEY = re.compile(r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{16,2000}={0,3}")
+"""A public key of a machine as a known_hosts file has it, without names and comment."""
+FOLDER = re.compile(r"(/|~/)[^\x00-\x1f\x7f]{0,4000}")
+"""A folder of another machine: absolute, or in the home of the user there."""
+KEY_FILE = re.compile(r"(?!-)[^\x00-\x1f\x7f'\"%]{1,4000}")
+"""A file with a private key: a quote would end its word, and % begins one that ssh replaces."""
+_HUBS = ("hub", "storage")
 _USER = re.compile(r"([A-Za-z0-9_.][A-Za-z0-9_.-]*)?")
 _BYTES_MAX = 4 * 1024 * 1024
+_CONNECT_SECONDS_MAX = 3.0  # for an address before the next one is taken
 
 
 class Host(Value):
@@ -36,6 +46,7 @@ class Host(Value):
     ssh_port: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = 22
     ssh_user: str = ""
     ssh_key: str = ""
+    ssh_host_key: str | list[str] = ""  # the only ones that it may show, if any is given
     tailscale_ip: str = ""
     ringrift_path: str = ""
     memory_gb: float = 0.0
@@ -53,10 +64,35 @@ class Host(Value):
     providers: dict[str, str] = {}  # ``<provider>_id`` by provider
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where ssh connects to, in this order: a private network needs no open port, and keeps its addresses."""
+        hosts = dict.fromkeys(host for host in (self.tailscale_ip, self.ssh_host) if host)
+        return tuple(f"{self.ssh_user}@{host}" if self.ssh_user else host for host in hosts)
+
+    @property
     def destination(self) -> str:
-        """Where ssh connects to."""
-        host = self.ssh_host or self.tailscale_ip
-        return f"{self.ssh_user}@{host}" if self.ssh_user else host
+        """The first of its addresses."""
+        return self.addresses[0]
+
+    @property
+    def host_keys(self) -> tuple[str, ...]:
+        """Its pinned public keys, without comments."""
+        keys = [self.ssh_host_key] if isinstance(self.ssh_host_key, str) else self.ssh_host_key
+        return tuple(" ".join(key.split()[:2]) for key in keys if key)
+
+    @property
+    def blob_folder(self) -> str:
+        """Where its files are: as it says, else where a worker that is started over ssh has them."""
+        if isinstance(self.storage_paths, Mapping) and self.storage_paths.get("blobs"):
+            return str(self.storage_paths["blobs"])
+        home = self.ringrift_path or "."
+        home = home if home.startswith(("/", "~/")) else f"~/{home}"
+        return f"{home.rstrip('/')}/data/{self.name}/blobs"
+
+    @property
+    def is_hub(self) -> bool:
+        """Whether it only holds copies of files: it is reached over ssh and runs nothing of ours."""
+        return self.role in _HUBS
 
     @property
     def can_train(self) -> bool:
@@ -85,9 +121,22 @@ class Host(Value):
         """Why it is not to be started; empty if it is."""
         if self.role == "coordinator":
             return "its role is coordinator, which is this machine"
+        if self.is_hub:
+            return f"its role is {self.role}: it holds copies and runs nothing"
         if not self.p2p_enabled:
             return "p2p_enabled is false"
         return "" if self.status.lower() in _READY else f"its status is {self.status}"
+
+
+async def find_destination(host: Host) -> str:
+    """The first address of *host* at which a server answers; the last one is not asked."""
+    for address in host.addresses[:-1]:
+        with suppress(OSError):  # TimeoutError is one
+            async with asyncio.timeout(_CONNECT_SECONDS_MAX):
+                _, writer = await asyncio.open_connection(address.rpartition("@")[2], host.ssh_port)
+            writer.close()
+            return address
+    return host.addresses[-1]
 
 
 def read_hosts(file: str) -> tuple[list[Host], list[str]]:
@@ -136,6 +185,21 @@ def _parse_host(name: str, table: Any) -> tuple[Host, Sequence[str]]:
         host = msgspec.convert({**own, "name": name, "providers": providers}, Host, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"hosts.{name}", str(table)[:80], str(error)) from error
-    if not _DESTINATION.fullmatch(host.ssh_host or host.tailscale_ip) or not _USER.fullmatch(host.ssh_user):
-        raise SettingsError(f"hosts.{name}.ssh_host", host.destination, "must be [user@]host, a name or an IP address")
+    _check_host(host)
     return host, [key for key in fields if key not in names and key not in ids]
+
+
+def _check_host(host: Host) -> None:
+    """Raise SettingsError unless every word of *host* may reach the command line of ssh."""
+    address, rule = " ".join(host.addresses), "must be [user@]host, a name or an IP address"
+    hosts = [text for text in (host.tailscale_ip, host.ssh_host) if text]
+    if not hosts or not all(map(_DESTINATION.fullmatch, hosts)) or not _USER.fullmatch(host.ssh_user):
+        raise SettingsError(f"hosts.{host.name}.ssh_host", address, rule)
+    for key in host.host_keys:
+        if not HOST_KEY.fullmatch(key):
+            rule = "must be a public key, such as  ssh-keyscan HOST  prints it: ssh-ed25519 AAAA…"
+            raise SettingsError(f"hosts.{host.name}.ssh_host_key", key, rule)
+    if not FOLDER.fullmatch(host.blob_folder):
+        raise SettingsError(f"hosts.{host.name}.storage_paths", host.blob_folder, "must begin with / or ~/")
+    if host.ssh_key and not KEY_FILE.fullmatch(host.ssh_key):
+        raise SettingsError(f"hosts.{host.name}.ssh_key", host.ssh_key, "must be a path without quotes and %")

@@ -98,6 +98,11 @@ async def store_token(tx: Tx, token: str, terms: JoinToken, now: float) -> JoinT
     return row
 
 
+async def forget_tokens(tx: Tx) -> None:
+    """Delete every token: of a restored store nobody knows which of them were used since."""
+    await _TOKENS.delete(tx, list(await _TOKENS.scan(tx)))
+
+
 async def redeem(
     tx: Tx, id: str, proof: bytes, *, node: str, public: bytes, profile: str, own: str, now: float
 ) -> tuple[StoredKey, JoinToken, bool]:
@@ -196,14 +201,23 @@ class KeyCache:
         self._lock = asyncio.Lock()
         self._read, self._change = float("-inf"), -1
         self._keys: dict[str, _CachedKey] = {}
+        self._withdrawn = 0
 
     async def get(self, node: str) -> _CachedKey | None:
         """The key of *node*, whatever its state.  Raises what reading the store raises: no key is taken on trust."""
+        await self._read_again()
+        return self._keys.get(node)
+
+    async def withdrawn(self) -> int:
+        """How often a key that was known here was changed or removed: what it was allowed to do then may be over."""
+        await self._read_again()
+        return self._withdrawn
+
+    async def _read_again(self) -> None:
         if not self._is_fresh():
             async with self._lock:
                 if not self._is_fresh():
                     await self._refresh()
-        return self._keys.get(node)
 
     async def prove(self, request: Request, now: float) -> StoredKey:
         """The key that has signed *request*, if it is in force.  Raises KeyRefused; only its owner learns why."""
@@ -235,4 +249,5 @@ class KeyCache:
                 node: old[node] if node in old and old[node].row == row else _CachedKey(row, PublicKey(row.public))
                 for node, row in rows.items()
             }
+            self._withdrawn += any(self._keys.get(node) is not key for node, key in old.items())
         self._read = begun

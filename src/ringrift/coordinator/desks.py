@@ -1,14 +1,16 @@
-"""What the coordinator keeps for each remote node: a desk, so that what it does counts as its own, and uploads."""
+"""What the coordinator keeps for remote nodes: a desk each, so that what one does counts as its own, uploads, peers."""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from random import Random
 from typing import NamedTuple
 
 from ringrift.blobs.ports import Blobs
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.cluster.leadership import Leader, find_leader
 from ringrift.cluster.remote_roster import Beat
+from ringrift.coordinator.peer_table import PeerTable
 from ringrift.coordinator.together import Batches, Together
 from ringrift.coordinator.uploads import Uploads
 from ringrift.coordinator.wakes import Wakes
@@ -16,6 +18,8 @@ from ringrift.kernel.clock import Clock
 from ringrift.kernel.settings import WorkSettings
 from ringrift.pipeline.line import Line
 from ringrift.store.ports import JobRow, Reads, Store
+from ringrift.sync.tickets import TicketIssuer
+from ringrift.wire.keys import secret_rng
 from ringrift.work.desk import StoreDesk
 
 _DESKS_MAX = 10_000  # nodes; a desk that is made again has only forgotten which jobs it had left to other nodes
@@ -36,12 +40,13 @@ class Desks:
     """Makes and keeps the desks of remote nodes, by node."""
 
     def __init__(
-        self, store: Store, blobs: Blobs, clock: Clock, envelopes: EnvelopeFactory, settings: WorkSettings
+        self, store: Store, blobs: Blobs, clock: Clock, envelopes: EnvelopeFactory, settings: WorkSettings, rng: Random
     ) -> None:
         self._store, self._clock, self._envelopes, self._settings = store, clock, envelopes, settings
         self.together = Together()  #: Heartbeats and renewals, which can wait.
         self.beats: Batches[Beat, BeatsView] = Batches(self.together)
         self.uploads, self.wakes = Uploads(blobs, clock), Wakes(store)
+        self.peers, self.issuer = PeerTable(clock), TicketIssuer(clock, secret_rng(clock, rng))
         self.fetching = asyncio.Lock()  # held while a file is fetched from another node, for all that ask for it
         self._desks = OrderedDict[str, StoreDesk]()
         self._leader, self._leader_read = Leader(), float("-inf")

@@ -17,6 +17,7 @@ from ringrift.kernel.errors import InputError, TooLarge
 from ringrift.kernel.ids import check_name
 from ringrift.kernel.value import changed
 from ringrift.kernel.wire_errors import Forbidden
+from ringrift.store.ports import Store
 from ringrift.wire.ports import NOTE_BYTES_MAX
 from ringrift.work.remote_desk import WatchWork
 
@@ -84,6 +85,8 @@ async def _events(_: Peer, body: FollowEvents, parts: Parts) -> AsyncIterator[Ev
     names = [check_name("event", name) for name in body.names]
     store = parts.store
     position = store.position if body.position < 0 else body.position
+    if position > store.position:
+        await _require_position(store, position)
     yield EventsNote(position=position)
     while True:
         newest = store.position
@@ -100,6 +103,15 @@ async def _events(_: Peer, body: FollowEvents, parts: Parts) -> AsyncIterator[Ev
         if len(envelopes) < _EVENTS_MAX:
             position = max(position, newest)
             await store.wait(position, _POLL_SECONDS)
+
+
+async def _require_position(store: Store, position: int) -> None:
+    """Raise InputError for a position that this log has not reached: whoever follows it would miss what comes next."""
+    async with store.read() as view:
+        newest = max([envelope.position for envelope in await view.last(None, 1)], default=0)
+    if position > newest:
+        reason = "the store was restored from a backup"
+        raise InputError(f"the log ends at position {newest}, before {position}: {reason}; follow it from there")
 
 
 def _notes(envelopes: Sequence[Envelope]) -> Iterator[EventsNote]:

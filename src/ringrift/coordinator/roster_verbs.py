@@ -20,6 +20,7 @@ from ringrift.kernel.value import changed
 from ringrift.pipeline.line import LINES
 from ringrift.store.ports import JobRow, Tx
 from ringrift.work.breakers import BREAKERS, NODE
+from ringrift.work.link_breakers import link_subjects
 from ringrift.work.run_states import load_run_states
 
 _RECORD_BYTES_MAX = 32 * 1024
@@ -106,7 +107,7 @@ async def record_left(tx: Tx, node: str, parts: AdminParts) -> None:
     record = await NODES.get(tx, node)
     if record is not None and not record.gone:
         await NODES.put(tx, [changed(record, gone=True)])
-        await BREAKERS.delete(tx, [f"{NODE}:{node}"])  # it begins anew when it returns
+        await BREAKERS.delete(tx, [f"{NODE}:{node}", *link_subjects(node)])  # it begins anew when it returns
         left = Left(node=node, profile=record.profile)
         await tx.append([parts.envelopes.for_node(node).make(left, source="node")])
 

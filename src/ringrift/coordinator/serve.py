@@ -40,7 +40,7 @@ async def _serve(parts: Parts, wire: Wire | None, alive: Callable[[], None]) -> 
             await record_served(parts.store, parts.node_id, address)
             while True:
                 alive()
-                parts.desks.uploads.drop_idle()
+                await parts.desks.uploads.rest_idle()
                 await asyncio.sleep(_ALIVE_SECONDS)
     finally:
         await parts.desks.uploads.close()

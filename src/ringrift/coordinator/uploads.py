@@ -1,58 +1,46 @@
-"""Files on their way to the coordinator: pieces are written beside, and the whole gets its name once its hash is right.
+"""Files on their way to the coordinator: pieces are added to a part, which becomes the file once its hash is right.
 
-An upload belongs to the node that began it and to this process: after a restart, or when nothing came for a while, its
-part is gone and it begins anew.
+A part belongs to the node that began it and stays over restarts of both sides, so that an upload goes on where it was.
+One that nothing came for rests, closed; those that rest are deleted by the sweep, and when their node begins too many.
 """
 
 import asyncio
-import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import suppress
 
-from ringrift.blobs.ports import Blobs
+from ringrift.blobs.ports import Blobs, Part, StoredPart
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import Busy, Corrupt
+from ringrift.kernel.errors import Busy, NodeAway
 
-_OF_NODE_MAX = 8  # uploads of one node at once
-_MAX = 512  # of all nodes: each has a file open
-_BYTES_OF_NODE_MAX = 1 << 32  # of the files that one node is uploading
-_IDLE_SECONDS_MAX = 60.0  # after which an upload is dropped
-_END = b""
+_OF_NODE_MAX = 8  # parts of one node, open and at rest
+_MAX = 512  # open ones of all nodes: each has a file open
+_BYTES_OF_NODE_MAX = 1 << 32  # of the files that one node is uploading, and of its parts at rest
+_IDLE_SECONDS_MAX = 60.0  # after which an upload rests
+_Key = tuple[str, str]  # node and blob
 
 
 class _Upload:
-    """One file of one node; *received* bytes of it have been taken."""
+    """One file of one node; *received* bytes of it are in its part."""
 
-    def __init__(self, blobs: Blobs, blob: str, total: int, tick: float) -> None:
-        self.total, self.tick, self.received = total, tick, 0
+    def __init__(self, part: Part, total: int, received: int, tick: float) -> None:
+        self.part, self.total, self.received, self.tick = part, total, received, tick
         self.lock = asyncio.Lock()
-        self._pieces = asyncio.Queue[bytes](1)
-        self.task = asyncio.get_running_loop().create_task(blobs.write(blob, self._chunks()), name=f"upload:{blob:.12}")
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        while piece := await self._pieces.get():
-            yield piece
 
-    async def add(self, data: bytes) -> bool:
-        """Take the next piece; whether the file is whole, verified and durable.  Raises Corrupt, NoRoom, NodeAway."""
-        await self._put(data)
-        self.received += len(data)
-        if self.received < self.total:
-            return False
-        await self._put(_END)
-        await asyncio.wait((self.task,))  # not ended with its caller
-        self.task.result()
-        return True
+def _choose_excess(parts: Sequence[StoredPart], open_keys: Collection[_Key], new: _Key, total: int) -> list[str]:
+    """The blobs whose parts at rest go before *new*, of *total* bytes, begins: the oldest if its node has too many."""
+    resting = [row for row in parts if row.owner == new[0] and (row.owner, row.blob) not in (*open_keys, new)]
+    resting.sort(key=lambda row: -row.time)
+    room, size = _OF_NODE_MAX - 1 - sum(node == new[0] for node, _ in open_keys), sum(row.size for row in resting)
+    excess = list[str]()
+    while resting and (len(resting) > room or size + total > _BYTES_OF_NODE_MAX):
+        size -= resting[-1].size
+        excess.append(resting.pop().blob)
+    return excess
 
-    async def _put(self, piece: bytes) -> None:
-        """Hand *piece* to the writer.  Raises its error if it has failed."""
-        putting = asyncio.ensure_future(self._pieces.put(piece))
-        try:
-            done, _ = await asyncio.wait((putting, self.task), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            putting.cancel()
-        if self.task in done:
-            self.task.result()
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 class Uploads:
@@ -60,64 +48,85 @@ class Uploads:
 
     def __init__(self, blobs: Blobs, clock: Clock) -> None:
         self._blobs, self._clock = blobs, clock
-        self._uploads: dict[tuple[str, str], _Upload] = {}
+        self._uploads: dict[_Key, _Upload] = {}
+        self._beginning = asyncio.Lock()
 
     async def write(self, node: str, blob: str, total: int, offset: int, data: bytes) -> tuple[int, bool]:
         """Take *data* if it is the next piece of *node*'s upload; how many bytes there are, and whether that is all.
 
         Raises Busy if the node has too many uploads, and Corrupt if the whole is not *blob*: then nothing is left.
         """
-        self.drop_idle()
-        upload = self._uploads.get((node, blob))
+        await self.rest_idle()
+        key = (node, blob)
+        upload = self._uploads.get(key)
         if upload is None or upload.total != total:
-            if offset == 0 and len(data) == total:  # whole: no upload has to be kept
-                if hashlib.sha256(data).hexdigest() != blob:
-                    raise Corrupt(blob, "the received data")
-                await self._blobs.put([data])
-                return total, True
             if await self._blobs.renew([blob]):
                 return total, True
-            upload = await self._begin(node, blob, total)
+            if offset == 0 and len(data) == total:  # whole: no part has to be kept
+                await self._blobs.write(blob, _once(data))
+                return total, True
+            async with self._beginning:
+                upload = self._uploads.get(key)
+                if upload is None or upload.total != total:
+                    upload = await self._begin(key, total)
         async with upload.lock:
             upload.tick = self._clock.tick()
-            if offset != upload.received or not data:
-                return upload.received, False
-            try:
-                done = await upload.add(data)
-            except BaseException:
-                await self._drop(node, blob)
-                raise
-            if done:
-                self._uploads.pop((node, blob), None)
-            return upload.received, done
+            if self._uploads.get(key) is not upload:  # it has ended while this piece waited
+                return (total, True) if await self._blobs.have([blob]) else (0, False)
+            return await self._add(key, upload, data if offset == upload.received else b"")
 
-    async def _begin(self, node: str, blob: str, total: int) -> _Upload:
-        await self._drop(node, blob)
+    async def _add(self, key: _Key, upload: _Upload, data: bytes) -> tuple[int, bool]:
+        """Add *data*; with the last byte the file is verified and durable.  An error leaves what is on the disk."""
+        try:
+            if data:
+                await upload.part.append(data)
+                upload.received += len(data)
+            if upload.received < upload.total:
+                return upload.received, False
+            await upload.part.commit()
+        except BaseException:
+            await self._close(key, keep=True)
+            raise
+        await self._close(key, keep=True)
+        return upload.total, True
+
+    async def _begin(self, key: _Key, total: int) -> _Upload:
+        """Go on with the part of an earlier process, or begin one.  Raises Busy."""
+        await self._close(key, keep=False)
+        node, blob = key
         sizes = [upload.total for (owner, _), upload in self._uploads.items() if owner == node]
         is_full = len(sizes) >= _OF_NODE_MAX or sum(sizes) + total > _BYTES_OF_NODE_MAX
         if is_full or len(self._uploads) >= _MAX:
             raise Busy("uploads", f"{'this node' if is_full else 'all nodes together'} have too many at once")
-        upload = self._uploads[node, blob] = _Upload(self._blobs, blob, total, self._clock.tick())
+        stored = await self._blobs.parts()
+        for name in _choose_excess(stored, self._uploads.keys(), key, total + sum(sizes)):
+            with suppress(Busy):  # another process has it open
+                old = self._blobs.part(name, node)
+                await old.open()
+                await old.close(keep=False)
+        part = self._blobs.part(blob, node)
+        received = await part.open()
+        if received > total:  # it is not what this node says that it is
+            await part.close(keep=False)
+            received = await part.open()
+        upload = self._uploads[key] = _Upload(part, total, received, self._clock.tick())
         return upload
 
-    async def _drop(self, node: str, blob: str) -> None:
-        """End an upload; its part is deleted."""
-        upload = self._uploads.pop((node, blob), None)
+    async def _close(self, key: _Key, *, keep: bool) -> None:
+        """Close an upload; with *keep* its part rests."""
+        upload = self._uploads.pop(key, None)
         if upload is not None:
-            upload.task.cancel()
-            await asyncio.wait((upload.task,))
-            with suppress(asyncio.CancelledError):
-                upload.task.exception()  # retrieved: whoever sent the piece has it, or nobody waits for it
+            with suppress(NodeAway):  # its disk hangs: it is closed with the process
+                await upload.part.close(keep=keep)
 
-    def drop_idle(self) -> None:
-        """End the uploads of which nothing came for a while."""
+    async def rest_idle(self) -> None:
+        """Close the uploads of which nothing came for a while."""
         before = self._clock.tick() - _IDLE_SECONDS_MAX
         for key, upload in list(self._uploads.items()):
             if upload.tick < before and not upload.lock.locked():
-                del self._uploads[key]
-                upload.task.cancel()
+                await self._close(key, keep=True)
 
     async def close(self) -> None:
-        """End all uploads."""
-        for node, blob in list(self._uploads):
-            await self._drop(node, blob)
+        """Close all uploads; another process goes on with them."""
+        for key in list(self._uploads):
+            await self._close(key, keep=True)

@@ -20,6 +20,7 @@ from ringrift.cluster import alerts
 from ringrift.cluster.roster import NodeRecord
 from ringrift.events import alert, model
 from ringrift.events.base import Envelope, Event
+from ringrift.kernel.errors import TransferError
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.folders import make_folder
 from ringrift.pipeline.line import LINES
@@ -94,6 +95,9 @@ def _point_at(folder: Folder, models: Path, variant: str, blob: str, beside: str
     """Point the links of *variant* at *blob*, if it is whole; whether any was moved."""
     names = [name for name in _names(variant) if not _is_foreign(models / name)]
     stale = [name for name in names if not _points_at(models / name, blob)]
+    if stale and not folder.path(blob).exists():
+        with suppress(TransferError):  # it is not here yet
+            folder.open(blob)  # it may have arrived in a pack, together with others
     if not stale or not _is_whole(folder.path(blob), blob):
         return False
     make_folder(models)

@@ -10,13 +10,14 @@ from ringrift.events.catalog import EVENTS
 from ringrift.events.data import Corrupted, Removed
 from ringrift.kernel.clock import Clock
 from ringrift.kernel.failpoint import failpoint
-from ringrift.kernel.settings import StoreSettings, SweepSettings
+from ringrift.kernel.settings import Settings, SweepSettings
 from ringrift.kernel.verdict import Verdict
 from ringrift.pipeline import retention
 from ringrift.store.ports import Store, Tx
 from ringrift.store.records import Records
 from ringrift.supervision.spec import Daemon
 from ringrift.sync import ledger
+from ringrift.sync.orphans import ADOPTIONS
 from ringrift.work.checkpoints import CHECKPOINTS
 from ringrift.work.limits import VERDICTS
 
@@ -30,19 +31,17 @@ _PLACES = Records("sweep_place", str)  #: By node: the blob after which its next
 log = logging.getLogger(__name__)
 
 
-async def sweep(
-    *, store: Store, blobs: Blobs, envelopes: EnvelopeFactory, clock: Clock, store_settings: StoreSettings,
-    sweep_settings: SweepSettings,
-) -> bool:  # fmt: skip
+async def sweep(*, store: Store, blobs: Blobs, envelopes: EnvelopeFactory, clock: Clock, settings: Settings) -> bool:
     """Sweep once, in small transactions so that no other waits long.  Files are gone through a part at a time.
 
     Whether it came to the last file; if not, the next sweep goes on there.
     """
-    await _drop_details(store, store_settings.detail_events_max)
-    await _repeat(store, _COMPACTED_AT_ONCE, lambda tx, limit: tx.compact(store_settings.log_events_max, limit))
-    await _repeat(store, _ARCHIVED_AT_ONCE, lambda tx, limit: tx.archive_jobs(store_settings.jobs_max, limit))
-    await blobs.drop_parts()
-    files = _Files(store, blobs, envelopes, sweep_settings)
+    limits = settings.store
+    await _drop_details(store, limits.detail_events_max)
+    await _repeat(store, _COMPACTED_AT_ONCE, lambda tx, limit: tx.compact(limits.log_events_max, limit))
+    await _repeat(store, _ARCHIVED_AT_ONCE, lambda tx, limit: tx.archive_jobs(limits.jobs_max, limit))
+    files = _Files(store, blobs, envelopes, settings.sweep)
+    await files.drop_parts(clock.now())
     async with store.read() as view:
         place = await _PLACES.get(view, envelopes.node) or ""
     for _ in range(_PAGES_MAX):
@@ -61,6 +60,10 @@ class _Files:
     def __init__(self, store: Store, blobs: Blobs, envelopes: EnvelopeFactory, settings: SweepSettings) -> None:
         self._store, self._blobs, self._envelopes, self._settings = store, blobs, envelopes, settings
         self._node, self._removed, self._stays = envelopes.node, 0, Counter[str]()
+
+    async def drop_parts(self, now: float) -> None:
+        """Delete what unfinished writers left, and parts that nobody went on with for the time of grace."""
+        await self._blobs.drop_parts(now - self._settings.grace_seconds)
 
     async def remove(self, page: Sequence[StoredBlob], now: float) -> set[str]:
         """Delete those of *page* that nothing needs, and return them: first the records, then the files.
@@ -82,6 +85,7 @@ class _Files:
             rulings = [row for row in await retention.rule(tx, pairs, self._settings, now) if row.goes]
             await ledger.remove(tx, {row.blob: row.reason for row in rulings}, self._node, now)
             await CHECKPOINTS.delete(tx, [row.blob for row in rulings if row.blob in checkpoints])
+            await ADOPTIONS.delete(tx, [row.blob for row in rulings])
             size, names = sum(row.size for row in rulings), tuple(row.blob for row in rulings)
             event = Removed(node=self._node, blobs=names, count=len(names), bytes=size)
             await tx.append([self._envelopes.make(event, source="sweep")] if names else [])

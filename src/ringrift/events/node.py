@@ -26,6 +26,16 @@ class Suspected(Event, tag="node.suspected", for_people=True):
     seconds: float
 
 
+class DiskPressureChanged(Event, tag="node.disk_pressure_changed"):
+    """The disk of a node is in another tier: none, low, high or critical."""
+
+    node: str
+    level: str
+    before: str
+    free_bytes: int
+    total_bytes: int
+
+
 class Lost(Event, tag="node.lost"):
     """A node missed several heartbeats."""
 

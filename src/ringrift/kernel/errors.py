@@ -5,7 +5,7 @@ RingriftError
 │                     UnsafeFilesystem · CopiedStore
 ├── LeaseLost         work, leadership and locks alike
 ├── NotLeader
-├── TransferError     Corrupt · NoRoute · NodeAway · NoRoom
+├── TransferError     Corrupt · NoRoute · NodeAway > LinkBroken > Stalled · NoRoom · PlaceAway
 ├── WireError         Forbidden · KeyRefused · WireTooOld · InsecureBind
 ├── DeliveryError     TimedOut
 ├── SupervisionError  Unbound · GaveUp
@@ -20,7 +20,7 @@ RingriftError
 └── SettingsError
 
 A leaf is named after the fact and carries it in fields: code reads fields, people read the text, which says what
-happened, why, and what to do.  Only branches end in ``Error``.  Those of the wire are in :mod:`.wire_errors`.
+happened, why, and what to do.  Only branches end in ``Error``.  Those of links are in :mod:`.wire_errors`.
 Two signals that a reaction may raise on purpose stand beside the tree: ``Retry`` and ``Discard``.
 """
 

@@ -6,7 +6,7 @@ from types import ModuleType
 from ringrift.kernel.errors import MissingExtra
 
 EXTRAS = {"train": ("numpy", "torch", "numba", "safetensors"), "otel": ("opentelemetry.sdk",), "redis": ("redis",)}
-EXTRAS["cluster"] = ("httptools", "cryptography", "yaml")
+EXTRAS["cluster"] = ("httptools", "cryptography", "yaml", "obstore")
 
 
 def require_module(module: str, extra: str) -> ModuleType:

@@ -12,7 +12,8 @@ _NAMES = """
     desk.before_finish desk.after_finish work.after_claim work.before_renew
     sync.before_copy sync.after_copy
     pipeline.before_step pipeline.after_step link_champions.before_link link_champions.after_link
-    sweep.before_delete
+    sweep.before_delete packs.before_unlink packs.before_replace
+    backup.after_copy backup.before_note backup.before_prune restore.before_rename
 """
 NAMES = tuple(_NAMES.split())
 

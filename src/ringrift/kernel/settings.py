@@ -13,6 +13,13 @@ from ringrift.kernel.errors import InvalidId, SettingsError, require_range
 from ringrift.kernel.ids import check_id
 from ringrift.kernel.overlay import leaves, overlay
 from ringrift.kernel.ranges import Branch, Range
+from ringrift.kernel.transfer_settings import (
+    BackupSettings,
+    BandwidthSettings,
+    LinkSettings,
+    Replicas,
+    UpkeepSettings,
+)
 from ringrift.kernel.value import Value
 
 LEAD_MAX = 9  #: Less than the distance between the priorities of two stages of a line.
@@ -32,6 +39,8 @@ class NodeSettings(Branch):
     coordinators: tuple[str, ...] = ()
     labels: dict[str, str] = {}
     island: bool = False
+    serve: str = ""
+    notice_file: str = ""
 
     def __post_init__(self) -> None:
         try:
@@ -269,20 +278,13 @@ class Policy(Branch):
             raise SettingsError("policy.variants", self.variants, "names a variant twice")
 
 
-class Replicas(Branch):
-    """How many copies of each file there should be."""
-
-    branch = "replicas"
-    copies_min: Annotated[int, Range(1, 100)] = 2
-    every_seconds: Annotated[float, Range(0.05, 86_400)] = 30.0
-
-
 class ImportSettings(Branch):
-    """The folder in which a node looks for models from elsewhere."""
+    """The folder in which a node looks for models from elsewhere, and when games from elsewhere count."""
 
     branch = "imports"
     folder: str = ""
     every_seconds: Annotated[float, Range(0.05, 86_400)] = 10.0
+    allow_pending: bool = False
 
 
 class SweepSettings(Branch):
@@ -351,8 +353,12 @@ class Settings(Value, forbid_unknown_fields=True):
     work: WorkSettings = WorkSettings()
     policy: Policy = Policy()
     replicas: Replicas = Replicas()
+    bandwidth: BandwidthSettings = BandwidthSettings()
+    links: LinkSettings = LinkSettings()
     imports: ImportSettings = ImportSettings()
+    backup: BackupSettings = BackupSettings()
     sweep: SweepSettings = SweepSettings()
+    upkeep: UpkeepSettings = UpkeepSettings()
     logs: LogSettings = LogSettings()
     trace: TraceSettings = TraceSettings()
     notify: NotifySettings = NotifySettings()

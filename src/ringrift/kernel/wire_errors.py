@@ -1,10 +1,10 @@
-"""Errors of the wire, and how every error of the tree travels over it: by name, with its text and its fields."""
+"""Errors of links, and how every error of the tree travels over the wire: by name, with its text and its fields."""
 
 import inspect
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
-from ringrift.kernel.errors import RingriftError
+from ringrift.kernel.errors import NodeAway, RingriftError, TransferError
 
 
 class WireError(RingriftError):
@@ -18,6 +18,27 @@ class Forbidden(WireError):
         self.verb, self.scope = verb, scope
         remedy, scopes = "join with a token that has it (ringrift nodes token --scope …)", " or ".join(scope.split())
         super().__init__(f"this key may not call {verb}: it lacks the scope {scopes}: {remedy}")
+
+
+class LinkBroken(NodeAway):
+    """The node cannot be reached by this transport, or the connection broke; by another it may be."""
+
+    def __init__(self, node: str, transport: str, reason: str) -> None:
+        self.node, self.transport, self.reason = node, transport, reason
+        TransferError.__init__(self, f"node {node} cannot be reached by {transport}: {reason}")
+
+
+class Stalled(LinkBroken):
+    """The node sent nothing, or too little, for too long; the transfer was ended and can go on where it was."""
+
+
+class PlaceAway(TransferError):
+    """The place of backups cannot be reached, or its drive is not mounted; what it has may still exist."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address, self.reason = address, reason
+        remedy = "mount its drive, or check the network, and try again"
+        super().__init__(f"backups at {address} cannot be reached ({reason}): {remedy}")
 
 
 class KeyRefused(WireError):

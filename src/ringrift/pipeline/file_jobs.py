@@ -10,9 +10,14 @@ from ringrift.kernel.errors import JobFailed, NodeAway, NoRoom, TransferError
 from ringrift.kernel.settings import Settings
 from ringrift.kernel.value import changed
 from ringrift.pipeline import lineage
+from ringrift.pipeline.copies import plan_nodes, want_of
+from ringrift.pipeline.foreign_games import counted_rows
 from ringrift.sync import ledger
-from ringrift.sync.plan import targets
+from ringrift.sync.failed_copies import FailedCopy
+from ringrift.sync.plan import plan
+from ringrift.sync.strategies import shape
 from ringrift.sync.transfer import Transfer
+from ringrift.sync.wants import Klass, PlanNode
 from ringrift.work.desk import JobOutcome
 from ringrift.work.limits import PLAYS, LineWork
 from ringrift.workload.api import JobResult
@@ -39,31 +44,60 @@ class FileJobs:
         first = [job.source] if job.source else []
         holders = await self._transfer.find_holders(job.blob, [*first, *(node.id for node in present)])
         moved()
-        durable, reached = {node.id: not node.ephemeral for node in present}, list(holders)
-        for node in targets(holders, durable, self._node.id, self._replicas.copies_min):
-            try:
-                await self._transfer.copy(job.blob, node, moved, source=job.source)
-            except (NodeAway, NoRoom):
-                continue  # away, full or gone for good; replicate looks after copies from here on
-            reached.append(node)
-        if not reached:
+        if not holders:
             await self._transfer.copy(job.blob, self._node.id, moved, source=job.source)
-            reached.append(self._node.id)
-        _require_durable(job, reached, durable, self._replicas.copies_min)
-        nodes = tuple(sorted(reached))
+            holders = [self._node.id]
+        reached = await self._spread(job, holders, plan_nodes(present, hubs=await self._transfer.hubs.rooms()), moved)
+        if job.target and job.target not in reached:
+            return JobOutcome()  # it is tried again
+        durable = {node.id: not node.ephemeral for node in present}
+        if not job.target:
+            _require_durable(job, reached, durable, self._replicas.copies_min)
         shared: dict[str, Any] = {"variant": job.variant, "blob": job.blob, "games": job.played, "repair": job.repair}
-        return JobOutcome(events=(data.Synced(kind=job.kind_of, nodes=nodes, **shared),))
+        return JobOutcome(events=(data.Synced(kind=job.kind_of, nodes=tuple(sorted(reached)), **shared),))
+
+    async def _spread(
+        self, job: Sync, holders: Sequence[str], nodes: Mapping[str, PlanNode], moved: Callable[[], None]
+    ) -> list[str]:
+        """Copy where the plan says; the nodes that have the file then.  Where one fails, the next best gets a copy."""
+        links, size = await self._transfer.find_links(), await self._transfer.size_of(job.blob)
+        want = want_of(job.variant, job.blob, job.kind_of, self._replicas, size=size)
+        wants = [changed(want, target=job.target, copies=0)] if job.target else [want]
+        # A holder that answers but is not present may be gone in a minute.
+        strangers = {node: PlanNode(id=node, durable=False, room=0) for node in holders}
+        reached, usable = list(holders), strangers | dict(nodes)
+        while True:
+            state = {job.blob: reached}
+            shaped, _ = (wants, ()) if job.target else shape(wants, self._replicas.strategy, state, usable, 0.0)
+            transfers = plan(shaped, state, usable, links, here=self._node.id).transfers
+            for transfer in transfers:
+                try:
+                    await self._transfer.copy(
+                        job.blob, transfer.target, moved, job.source, klass=transfer.klass, routes=transfer.routes
+                    )
+                except (NodeAway, NoRoom) as error:
+                    usable[transfer.target] = changed(usable[transfer.target], reachable=False)
+                    await self._note_failure(job, job.blob, job.kind_of, transfer.target, error)
+                else:
+                    reached.append(transfer.target)
+            if not transfers or all(transfer.target in reached for transfer in transfers):
+                return reached
+
+    async def _note_failure(self, job: Job, blob: str, kind: str, target: str, error: TransferError) -> None:
+        failure = FailedCopy(blob=blob, target=target, kind=kind, variant=job.variant, error=str(error))
+        await self._transfer.record_failure(failure)
 
     async def _distribute(self, job: Distribute, moved: Callable[[], None]) -> JobOutcome:
-        await self._transfer.fetch([job.model], moved)
+        await self._transfer.fetch([job.model], moved, Klass.CHAMPION)
         reached, missed = [], []
         for node in await self._roster.present():
             if node.profile not in PLAYS or not node.has_files:
                 continue  # a worker of another machine fetches the model when it plays
             try:
-                await self._transfer.copy(job.model, node.id, moved, source=self._node.id)
-            except TransferError:
-                missed.append(node.id)  # a node that is gone; if it comes back, it fetches the model when it needs it
+                await self._transfer.copy(job.model, node.id, moved, source=self._node.id, klass=Klass.CHAMPION)
+            except TransferError as error:
+                missed.append(node.id)
+                await self._note_failure(job, job.model, "model", node.id, error)
             else:
                 reached.append(node.id)
         event = model.Distributed(variant=job.variant, model=job.model, nodes=tuple(sorted(reached)))
@@ -81,7 +115,7 @@ def conclude(job: Job, result: JobResult, line: LineWork, *, node: str, holder: 
     """
     outputs = [output.blob for output in result.outputs]
     events, origins = job.to_events(result, node, ephemeral), lineage.origins(job, result, node, line)
-    records = tuple(ledger.holding(blob, holder) for blob in outputs)
+    records = (*(ledger.holding(blob, holder) for blob in outputs), *counted_rows(job, result))
     # A file of our own format is imported as it is: then it is its own model, and no parent of itself.
     links = tuple((b, parent) for b in outputs for parent in job.blobs if parent not in (*result.refused, b))
     return JobOutcome(events=events, records=records, links=links, origins=origins)

@@ -11,8 +11,9 @@ from ringrift.cluster.liveness import stored_states
 from ringrift.cluster.recovery import RECOVERIES, recent_errors
 from ringrift.cluster.roster import NodeRecord, NodeState, Roster
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.settings import Replicas, Settings
+from ringrift.kernel.settings import Settings
 from ringrift.kernel.stall_detector import Observation, StallDetector
+from ringrift.kernel.transfer_settings import Replicas
 from ringrift.kernel.value import changed
 from ringrift.pipeline.line import LINES, needed_blobs
 from ringrift.pipeline.queues import measure_pressures

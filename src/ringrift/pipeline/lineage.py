@@ -7,7 +7,7 @@ import msgspec
 
 from ringrift import __version__
 from ringrift.cluster import roster
-from ringrift.jobs import Job, Play, Train
+from ringrift.jobs import Ingest, Job, Play, Train
 from ringrift.kernel import variant as variants
 from ringrift.kernel.errors import UnknownName, require_name
 from ringrift.kernel.ids import check_id
@@ -17,6 +17,7 @@ from ringrift.store.ports import Origin, Reads, Share
 from ringrift.work.limits import LineWork
 from ringrift.workload.api import JobResult, Scalar
 
+_REPLAYED, _PENDING = "replayed", "pending"  #: Whether a game from elsewhere counted after its replay, or before.
 _GAMES, _MODEL = "games", "model"
 _PARENTS_MAX = 5_000  #: Models before a model that are followed.
 _BATCHES_MAX = 1_000  #: Batches behind one model's samples that are read: a window has 256 at most.
@@ -83,6 +84,8 @@ def origins(job: Job, result: JobResult, node: str, line: LineWork) -> tuple[Ori
     origin = changed(origin, version=result.version, release=__version__)
     if isinstance(job, Train):
         origin = changed(origin, generation=job.generation, samples=job.samples)
+    if isinstance(job, Ingest):
+        origin = changed(origin, settings=_REPLAYED if job.replay else _PENDING)
     return tuple(changed(origin, blob=out.blob, kind=out.kind, games=_games(out.meta)) for out in result.outputs)
 
 
@@ -116,11 +119,17 @@ async def lineage(view: Reads, blob: str) -> Lineage:
     return changed(model, behind=behind, missing=_missing(models, samples), cut=cut)
 
 
+def code_of(origin: Origin) -> str:
+    """The version of the code that made a blob; of imported games also whether they counted before their replay."""
+    is_imported = origin.job_kind == Ingest.kind()
+    return f"{origin.version}, imported, {origin.settings}" if is_imported else origin.version
+
+
 def _groups(batches: Iterable[Origin]) -> tuple[_Group, ...]:
     """*batches* summed by node, model and version of the code, those with the most games first."""
     sums: dict[tuple[str, str | None, str], _Group] = {}
     for batch in batches:
-        key, time = (batch.node, batch.model, batch.version), batch.time
+        key, time = (batch.node, batch.model, code_of(batch)), batch.time
         group = sums.get(key) or _Group(*key, batches=0, games=0, first=time, last=time)
         first, last, games = min(group.first, time), max(group.last, time), group.games + batch.games
         sums[key] = changed(group, batches=group.batches + 1, games=games, first=first, last=last)

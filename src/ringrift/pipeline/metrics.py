@@ -7,6 +7,7 @@ Everything else is a sum or a window that the desk keeps anyway.  Nothing here d
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ringrift.cluster.peers import Spread
 from ringrift.cluster.roster import NODES
 from ringrift.evaluation.interval import Interval
 from ringrift.events.data import Exported
@@ -15,6 +16,7 @@ from ringrift.jobs import STAGES
 from ringrift.kernel.value import Value, changed
 from ringrift.pipeline import challenge
 from ringrift.pipeline.line import LINES, Line, Stage, require_line
+from ringrift.pipeline.prefetch import champion_spread
 from ringrift.pipeline.ratings import elo_of
 from ringrift.store.ports import Reads, Tx
 from ringrift.store.records import Records
@@ -126,6 +128,7 @@ class LineMetrics(Value):
     blocks_max: int = 0
     export_seconds: float | None = None  #: Until the next export, as an estimate.
     promotion_seconds: float | None = None  #: Until the next promotion, as an estimate.
+    spread: Spread | None = None  #: How many nodes that play have the champion, and how soon 95 % of them had it.
 
 
 async def line_metrics(view: Reads, variant: str, now: float) -> LineMetrics:
@@ -146,6 +149,7 @@ async def line_metrics(view: Reads, variant: str, now: float) -> LineMetrics:
         busy=await _busy(view, loads),
         export_seconds=missing / speed if missing is not None and speed and line.stage is Stage.COLLECTING else None,
         promotion_seconds=_promotion_seconds(points, now),
+        spread=await champion_spread(view, line),
         **figures,
     )
 

@@ -18,15 +18,17 @@ from collections.abc import Mapping, Sequence
 
 from ringrift.blobs.ports import StoredBlob
 from ringrift.events.base import Envelope
-from ringrift.events.data import Removed
+from ringrift.events.data import Adopted, Removed
 from ringrift.kernel.errors import Damaged
 from ringrift.kernel.settings import SweepSettings
 from ringrift.kernel.value import Value, changed
+from ringrift.pipeline.foreign_games import COUNTED_GAMES
 from ringrift.pipeline.inbox import INBOX, OPEN
 from ringrift.pipeline.line import LINES
 from ringrift.pipeline.models import MODEL, MODELS, Model, State, is_imported
 from ringrift.pipeline.ratings import RATINGS
 from ringrift.store.ports import LIVE_STATES, Origin, Reads
+from ringrift.sync.orphans import ADOPTIONS
 from ringrift.work.checkpoints import CHECKPOINTS
 
 _JOBS_MAX = 20_000
@@ -34,6 +36,10 @@ _ANCESTORS_MAX = 5_000
 _EVENTS_MAX = 5_000
 _CONSUMER = "pipeline"  # the reader that asks for what a batch or a model needs next
 _DAY = 86_400.0
+_OPEN_JOB, _UNCONSUMED = "an open job needs it", "an event that names it is not consumed"
+_IMPORTING, _RESUMABLE = "it is being imported", "its job may go on from it"
+_BUSY = (_OPEN_JOB, _UNCONSUMED, _IMPORTING, _RESUMABLE)
+_OWN = (Removed.name(), Adopted.name())
 CHECKPOINT_SECONDS = 60.0  #: How long a checkpoint stays in any case: it is stored a moment before it is registered.
 _BLOB = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
@@ -44,6 +50,8 @@ class _Pins(Value):
     reasons: Mapping[str, str] = {}  #: Blob → why it stays.
     variants: frozenset[str] = frozenset()  #: The lines that were read.
     checkpoints: frozenset[str] = frozenset()  #: Blobs that are nothing but checkpoints of jobs.
+    adopted: Mapping[str, float] = {}  #: Blobs of unknown origin that were found on a node, and when.
+    busy: frozenset[str] = frozenset()  #: What something under way works on, whatever else pins it.
     horizon: float = math.inf  #: What was stored at this time or later may belong to something that is under way.
     hindrance: str = ""  #: Why nothing at all may be deleted now.
 
@@ -57,11 +65,14 @@ class _Ruling(Value):
     reason: str
     kind: str = ""  #: games, samples, model, report or checkpoint; empty for what no record mentions.
     variant: str = ""
+    is_busy: bool = False  #: Whether something under way works on it, so that not even a spare copy may go.
 
 
 def _judge(stored: StoredBlob, origins: Sequence[Origin], pins: _Pins, settings: SweepSettings, now: float) -> _Ruling:
     """Whether *stored*, which was made as *origins* tell, may be deleted."""
-    times = (stored.time, *(origin.time for origin in origins))
+    # A file that was brought by hand may be old: it has its time of grace after it was noticed.
+    adopted = pins.adopted.get(stored.blob, stored.time)
+    times = (stored.time, adopted, *(origin.time for origin in origins))
     is_checkpoint = stored.blob in pins.checkpoints
     limit = settings.retention_seconds if origins else settings.grace_seconds
     limit, horizon = (CHECKPOINT_SECONDS, math.inf) if is_checkpoint else (limit, pins.horizon)
@@ -77,8 +88,9 @@ def _judge(stored: StoredBlob, origins: Sequence[Origin], pins: _Pins, settings:
     reason = next(filter(None, reasons), "")
     rule = f"nothing has needed it for {age}" if origins else f"no record has mentioned it for {age}"
     rule, kind = ("its job has ended", CHECKPOINTS.kind) if is_checkpoint else (rule, "")
-    ruling = _Ruling(blob=stored.blob, size=stored.size, goes=not reason, reason=reason or rule, kind=kind)
-    return changed(ruling, kind=origins[0].kind, variant=origins[0].variant) if origins else ruling
+    is_busy = bool(pins.hindrance) or stored.blob in pins.busy or max(times) >= horizon
+    ruling = _Ruling(blob=stored.blob, size=stored.size, goes=not reason, reason=reason or rule, is_busy=is_busy)
+    return changed(ruling, kind=origins[0].kind if origins else kind, variant=origins[0].variant if origins else "")
 
 
 def _pin_model(model: Model) -> str:
@@ -107,16 +119,17 @@ async def _read_pins(view: Reads, blobs: list[str], origins: Mapping[str, list[O
     jobs, events = await view.jobs(LIVE_STATES, _JOBS_MAX), await _read_unconsumed(view)
     bodies = {
         "a line needs it": (await view.scan(LINES.kind, "", LINES.limit)).values(),
-        "an open job needs it": [job.body for job in jobs],
-        # Our own say what is gone; counted all the same: what is behind the limit is not read.
-        "an event that names it is not consumed": [event.body for event in events if event.name != Removed.name()],
+        _OPEN_JOB: [job.body for job in jobs],
+        # Our own say what is gone or was found; counted all the same: what is behind the limit is not read.
+        _UNCONSUMED: [event.body for event in events if event.name not in _OWN],
         "the last ratings mention it": (await view.scan(RATINGS.kind, "", RATINGS.limit)).values(),
-        "it is being imported": (await view.find(INBOX.kind, "state", OPEN, INBOX.limit)).values(),
+        "it lists imported games that count": (await view.scan(COUNTED_GAMES.kind, "", COUNTED_GAMES.limit)).values(),
+        _IMPORTING: (await view.find(INBOX.kind, "state", OPEN, INBOX.limit)).values(),
     }
     owners, open_jobs = await CHECKPOINTS.get_many(view, blobs), {job.id for job in jobs}
     names = {reason: [_BLOB.findall(body) for body in rows] for reason, rows in bodies.items()}
     pinned = {reason: {blob.decode() for blobs in rows for blob in blobs} for reason, rows in names.items()}
-    pinned["its job may go on from it"] = {blob for blob, job in owners.items() if job in open_jobs}
+    pinned[_RESUMABLE] = {blob for blob, job in owners.items() if job in open_jobs}
     trained = {blob for blob in blobs if any(origin.kind == MODEL for origin in origins.get(blob, ()))}
     maybe = trained.union(blob for blob in blobs if blob not in origins)
     models = await MODELS.get_many(view, [f"{variant}:{blob}" for variant in lines for blob in maybe])
@@ -136,7 +149,9 @@ async def _read_pins(view: Reads, blobs: list[str], origins: Mapping[str, list[O
     return _Pins(
         reasons={blob: reason for reason, names in reversed(pinned.items()) for blob in names} | reasons,
         variants=frozenset(lines),
+        busy=frozenset().union(*(pinned[reason] for reason in _BUSY)),
         checkpoints=frozenset(owners).difference(origins),
+        adopted={blob: row.time for blob, row in (await ADOPTIONS.get_many(view, blobs)).items()},
         horizon=await _read_horizon(view, [job.time for job in jobs if job.attempts]),
         hindrance="there are too many lines, jobs, events or ancestors to look at" if is_cut else "",
     )
@@ -148,6 +163,11 @@ async def _read_unconsumed(view: Reads) -> list[Envelope]:
     parked = await view.deliveries(("parked",), _EVENTS_MAX, _CONSUMER)
     events = [event for row in parked for event in await view.read(row.position - 1, 1)]
     return [*events, *await view.read(position, _EVENTS_MAX)]
+
+
+async def read_horizon(view: Reads) -> float:
+    """When the oldest thing under way began: what was stored at this time or later may belong to it."""
+    return await _read_horizon(view, [job.time for job in await view.jobs(LIVE_STATES, _JOBS_MAX) if job.attempts])
 
 
 async def _read_horizon(view: Reads, times: Sequence[float]) -> float:

@@ -14,7 +14,7 @@ from ringrift.kernel.breaker import BreakerState
 from ringrift.kernel.health import Health, Status, worst
 from ringrift.kernel.value import Value, changed
 from ringrift.supervision.status import RESTING, DaemonStatus
-from ringrift.work.breakers import NODE, StoredBreaker
+from ringrift.work.breakers import LINK, NODE, StoredBreaker
 from ringrift.work.pressure import QueuePressure
 from ringrift.work.run_states import BY_RUN, EMERGENCY, RunState
 
@@ -174,10 +174,13 @@ def _queues(facts: HealthFacts) -> Iterator[Health]:
 
 
 def _breakers(facts: HealthFacts) -> Iterator[Health]:
-    """Those that are not closed: unhealthy if one of a stage or workload is open; a node shows it by itself."""
+    """Those that are not closed: unhealthy if one of a stage or workload is open; a node shows it by itself.
+
+    Behind a link that is not tried there are other transports and holders.
+    """
     for row in facts.breakers:
         kind = row.subject.partition(":")[0]
-        status = Status.UNHEALTHY if row.state is BreakerState.OPEN and kind != NODE else Status.DEGRADED
+        status = Status.UNHEALTHY if row.state is BreakerState.OPEN and kind not in (NODE, LINK) else Status.DEGRADED
         reason, remedy = f"{row.state.value}: {row.error}", f"correct this {kind}; the next success closes it"
         yield _issue(f"breakers/{row.subject}", status, reason, remedy, row.since)
 

@@ -80,6 +80,11 @@ def work_is_conserved(enqueued: int, counted: Mapping[str, int], tally: Mapping[
     return violations
 
 
+def slots_are_accounted(imbalances: Mapping[str, str]) -> list[str]:
+    """Every slot of self-play waits, runs, or has ended in one way, by two accounts that agree at all times."""
+    return [f"I7: slots of {variant} are not accounted for: {text}" for variant, text in imbalances.items()]
+
+
 def terms_never_go_back(led: _Notes) -> list[str]:
     """I13: no effect of an older term of a role after one of a newer."""
     return [f"I13: an effect of term {term} of {role} after one of {last}" for role, last, term in _drops(led)]
@@ -125,17 +130,14 @@ def batches_are_counted(line: Line | None, announced: int) -> list[str]:
 def acknowledged_are_there(
     acked: Iterable[tuple[str, tuple[str, int], Collection[str]]],
     finished: Collection[tuple[str, int]],
-    ingested: Collection[str],
     origins: Collection[str],
     files: Collection[str],
 ) -> list[str]:
     """I10: what was acknowledged to a worker is done at the coordinator, and its files are there."""
     missing = []
     for host, (name, fence), blobs in acked:
-        if name.startswith("island:"):
-            is_there = name in ingested or set(blobs).issubset(origins)  # counted before, as the result of its job
-        else:
-            is_there = (name, fence) in finished
+        is_island = name.startswith("island:")
+        is_there = set(blobs).issubset(origins) if is_island else (name, fence) in finished
         gone = [blob for blob in blobs if blob not in files]
         missing += [] if is_there else [f"I10: {name} under fence {fence} was acknowledged to {host} and is not there"]
         missing += [f"I10: {blob[:12]} of {name} was acknowledged to {host} and is gone" for blob in gone]

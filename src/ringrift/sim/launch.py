@@ -30,6 +30,13 @@ class WorkerBehaviour(Value):
     seconds_max: float = 1.0
     crash: float = 0.0
     hang: float = 0.0
+    has_checkpoints: bool = False  #: Whether a job can go on where another worker was at its last beat.
+
+
+def _decode_beat(checkpoint: bytes) -> tuple[int, float]:
+    """How many beats of its job are done by *checkpoint*, and when the last one was."""
+    beats, time, _ = checkpoint.decode().split(" ", 2)
+    return int(beats), float(time)
 
 
 class _MemoryFolder(Folder):
@@ -59,13 +66,13 @@ class _SimWorker:
         report(Progress(0.0, {}))  # from here on a failure is the job's
         seconds = self._rng.uniform(0.1, self._behaviour.seconds_max)
         draw = self._rng.random()
-        for beat in range(_BEATS):
+        for beat in range(_decode_beat(self._blobs.open(resume))[0] if resume else 0, _BEATS):
             await asyncio.sleep(seconds / _BEATS)
             if draw < self._behaviour.crash:
                 raise ChildDied("the worker ended with signal 9")
             if draw < self._behaviour.crash + self._behaviour.hang:
                 await asyncio.get_running_loop().create_future()
-            report(Progress(beat / _BEATS, {}))
+            report(Progress(beat / _BEATS, {}, self._checkpoint(spec, beat + 1)))
         try:
             do = rate.run if spec.stage == Rate.kind() else Fake().run
             # Its heartbeats are ignored: the worker reports its own virtual progress.
@@ -74,6 +81,11 @@ class _SimWorker:
             return replace(do(spec, context), version=Fake.version)
         except Refused as refused:
             raise JobFailed(refused.reason, retry=False, blob=refused.blob) from refused
+
+    def _checkpoint(self, spec: JobSpec, beats: int) -> str | None:
+        if not self._behaviour.has_checkpoints:
+            return None
+        return self._blobs.add(f"{beats} {asyncio.get_running_loop().time()} {spec.job}".encode())
 
     def ask_to_stop(self) -> None:
         """Jobs here are short: they end by themselves within the grace period or are killed."""

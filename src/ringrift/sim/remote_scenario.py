@@ -15,7 +15,7 @@ from ringrift.sim.remote_faults import RemoteNemesis
 from ringrift.sim.remote_world import COORDINATOR, WORKERS, RemoteWorld
 from ringrift.sim.scenario import Outcome, run_quietly, watch_work
 from ringrift.store.ports import Reads
-from ringrift.work.counted_once import INGESTED
+from ringrift.work.game_ledger import find_imbalances
 
 _FAULT_SECONDS, _HEAL_SECONDS_MAX = 12.0, 40.0
 _EVERYTHING = 1_000_000
@@ -73,15 +73,20 @@ async def _judge(world: RemoteWorld) -> list[str]:
     return violations + left + world.late
 
 
+async def _find_lost(tx: RecordingTx, world: RemoteWorld) -> list[str]:
+    """The results that were acknowledged to workers and are not there."""
+    batches = [blob for _, _, blobs in world.acked for blob in blobs]
+    origins = {origin.blob for origin in await tx.origins(batches)}
+    finished, files = set(tx.history("finished")), world.blobs[COORDINATOR.id].files
+    return checks.acknowledged_are_there(world.acked, finished, origins, files)
+
+
 async def _check(tx: RecordingTx, world: RemoteWorld) -> list[str]:
     position = (await tx.positions())["pipeline"]
     announced = sum(name == BatchFinished.name() and at <= position for name, at in tx.history("appended"))
     claimed, done = [await tx.jobs((state,), _EVERYTHING) for state in ("claimed", "done")]
-    batches = [blob for _, _, blobs in world.acked for blob in blobs]
-    ingested, origins = await INGESTED.scan(tx), {origin.blob for origin in await tx.origins(batches)}
-    finished, files = set(tx.history("finished")), world.blobs[COORDINATOR.id].files
     return [
-        *checks.acknowledged_are_there(world.acked, finished, ingested, origins, files),
+        *await _find_lost(tx, world),
         *checks.leases_have_one_holder(world.leased),
         *checks.batches_are_announced_once(tx.history("batch")),
         *checks.batches_are_announced_once([(row.key, 0) for row in done if row.key.startswith("island:")]),
@@ -92,6 +97,7 @@ async def _check(tx: RecordingTx, world: RemoteWorld) -> list[str]:
         *checks.terms_never_go_back(tx.history("led")),
         *checks.only_probes_fail(await tx.deliveries(("parked", "dead", "done"), _EVERYTHING)),
         *checks.batches_are_counted(await LINES.get(tx, "hex8_2p"), announced),
+        *checks.slots_are_accounted(await find_imbalances(tx)),
         *[f"I17: job {job.key} is still claimed by {job.holder} after every node has stopped" for job in claimed],
     ]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -97,10 +97,18 @@ class _Observer:
 class RemoteWorld(World):
     """One simulated cluster over the wire."""
 
-    def __init__(self, loop: SimLoop, seed: int, engine: type[RecordingStore] = RecordingStore) -> None:
-        super().__init__(loop, seed, engine, _SETTINGS, (COORDINATOR, *WORKERS))
+    def __init__(
+        self,
+        loop: SimLoop,
+        seed: int,
+        engine: type[RecordingStore] = RecordingStore,
+        fleet: tuple[Member, ...] = WORKERS,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(loop, seed, engine, _SETTINGS.overlaid(settings or {}), (COORDINATOR, *fleet))
+        self.fleet = fleet
         self.network = Network(Random(self.rng.getrandbits(64)))
-        self.keys = {member.id: SigningKey.make(member.id, Random(self.rng.getrandbits(64))) for member in WORKERS}
+        self.keys = {member.id: SigningKey.make(member.id, Random(self.rng.getrandbits(64))) for member in fleet}
         self.starts = dict.fromkeys((*PROCESSES, *self.keys), 0)
         self.kill_hung = self.rng.random() < 0.5
         self.workers: dict[str, Worker] = {}
@@ -123,14 +131,14 @@ class RemoteWorld(World):
         await self.boot_coordinator()
         for name in self.keys:
             self.start(name)
-        await self.until(lambda: len(self.workers) == len(WORKERS), 30.0, "starting every worker")
+        await self.until(lambda: len(self.workers) == len(self.fleet), 30.0, "starting every worker")
 
     async def boot_coordinator(self) -> None:
         """Start the coordinator's machine: its store, and both processes."""
         await self.open_store()
         assert self.store is not None
         async with self.store.begin() as tx:
-            rows = [(self.keys[member.id], member.profile) for member in WORKERS]
+            rows = [(self.keys[member.id], member.profile) for member in self.fleet]
             keys = [
                 StoredKey(node=key.node, public=key.public, scopes=scopes_for(WORKER, profile), profile=profile)
                 for key, profile in rows
@@ -149,7 +157,7 @@ class RemoteWorld(World):
         self.log(f"{name} has stopped")
 
     async def _run_worker(self, name: str, rngs: list[Random]) -> None:
-        member = next(member for member in WORKERS if member.id == name)
+        member = next(member for member in self.fleet if member.id == name)
         own = settings_of(self._settings, member)
         addresses = [f"http://{process}:{_PORT}" for process in PROCESSES]
         folder = str(self.folder / name)
@@ -235,7 +243,7 @@ class RemoteWorld(World):
     def is_whole(self) -> bool:
         """Whether a coordinator serves, its standby waits and every worker runs."""
         is_led = self.holder is not None and self.holder[0] in self.nodes and len(self.waiting) == 1
-        return is_led and len(self.workers) == len(WORKERS)
+        return is_led and len(self.workers) == len(self.fleet)
 
     async def cut_power(self) -> None:
         """The coordinator's machine loses its power, and starts again; the workers' machines run on."""

@@ -16,6 +16,7 @@ from ringrift.sim.probe import EFFECT, POISON, Probes
 from ringrift.sim.recorder import RecordingStore, RecordingTx
 from ringrift.sim.world import SETTINGS, World
 from ringrift.store.ports import Reads
+from ringrift.work.game_ledger import find_imbalances
 
 _FAULT_SECONDS, _HEAL_SECONDS_MAX, _WATCH_SECONDS = 40.0, 60.0, 1.0
 _EVERYTHING = 1_000_000
@@ -39,7 +40,8 @@ async def watch_work(world: World, violations: list[str]) -> None:
     """I7 holds at all times, not only at the end."""
 
     async def check(tx: RecordingTx) -> list[str]:
-        return checks.work_is_conserved(len(tx.history("enqueued")), tx.job_states(), await tx.count_jobs())
+        slots = checks.slots_are_accounted(await find_imbalances(tx))
+        return checks.work_is_conserved(len(tx.history("enqueued")), tx.job_states(), await tx.count_jobs()) + slots
 
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
@@ -70,6 +72,7 @@ async def _check(tx: RecordingTx, probes: Probes, dead: set[str], destroyed: set
         *checks.no_node_decides_alone(tx.dead_jobs(), tx.history("held")),
         *checks.absent_blobs_are_not_lost(tx.history("lost"), destroyed),
         *checks.batches_are_counted(await LINES.get(tx, "hex8_2p"), batches),
+        *checks.slots_are_accounted(await find_imbalances(tx)),
         *[f"I17: job {job.key} is still claimed by {job.holder} after every node has stopped" for job in claimed],
     ]
 

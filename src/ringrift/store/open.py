@@ -11,6 +11,7 @@ from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import LimitReached, NotLeader
 from ringrift.kernel.settings import StoreSettings
 from ringrift.store.sqlite import forks
+from ringrift.store.sqlite.copies import copy_database, fence_off
 from ringrift.store.sqlite.engine import SqliteStore
 from ringrift.store.sqlite.files import file_place, lock_holder, only_one, write_lock_holder
 from ringrift.store.sqlite.inspection import inspect_file
@@ -63,6 +64,21 @@ def store_place(settings: StoreSettings) -> str:
 
 def _lock_of(settings: StoreSettings) -> Path:
     return Path(settings.path).parent / "coordinator.lock"
+
+
+def only_backup(settings: StoreSettings, holder: str) -> AbstractContextManager[None]:
+    """Be the only one that backs up this store while the body runs.  Raises NotLeader."""
+    return only_one(Path(settings.path).parent / "backup.lock", holder)
+
+
+async def copy_store(settings: StoreSettings, target: Path) -> None:
+    """Write the store as it is now to the file *target*; writers go on meanwhile.  Raises StoreError, NoRoom."""
+    await to_its_end(None, copy_database, Path(settings.path), target)
+
+
+async def begin_epoch(file: Path, epoch: int) -> None:
+    """Let no lease and no role that was given before *epoch* count in the store *file*, which nobody has open."""
+    await to_its_end(None, fence_off, file, epoch)
 
 
 def take_program_number(settings: StoreSettings, holder: str, stack: AsyncExitStack) -> int:

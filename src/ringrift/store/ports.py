@@ -176,7 +176,7 @@ class Origin(Value):
     workload: str = ""
     version: str = ""  # version of the workload's code
     release: str = ""  # version of RingRift
-    settings: str = ""  # digest of the workload's settings
+    settings: str = ""  # digest of the workload's settings; of imported games whether they count before their replay
 
 
 class Share(Value):

@@ -73,6 +73,10 @@ class Records(Generic[T]):
         """Write each value under its key, replacing what was there; *index* is added to each value's own."""
         await tx.put([self._row(id, value, index or {}) for id, value in values.items()])
 
+    def row(self, id: str, value: T) -> Put:
+        """The row of *value*, for a transaction that writes rows of several kinds."""
+        return self._row(id, value, {})
+
     async def delete(self, tx: Tx, ids: Sequence[str]) -> None:
         await tx.delete(self.kind, ids)
 

@@ -1,69 +1,46 @@
-"""The files of the coordinator, in pieces: a worker fetches the inputs of its jobs and uploads their outputs.
+"""The files of a worker: it fetches the inputs of its jobs and uploads their outputs, in pieces.
 
 The folder of a worker is a cache and a spool.  No ledger lists it, so what is not needed any more may go at any time.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from ringrift.blobs.ports import Blobs, StoredBlob
 from ringrift.kernel.backoff import wait_out
 from ringrift.kernel.clock import Clock
-from ringrift.kernel.errors import Corrupt
-from ringrift.kernel.value import Value
+from ringrift.kernel.errors import Corrupt, UnknownName
+from ringrift.sync.blob_messages import (
+    BLOBS_MAX,
+    BlobFiles,
+    BlobPiece,
+    BlobReceipt,
+    HaveBlobs,
+    PresentBlobs,
+    ReadBlobs,
+    WriteBlob,
+)
+from ringrift.sync.fetch import COORDINATOR, PIECE_SECONDS_MAX, Fetch
+from ringrift.sync.receive import Take, keep_alive, open_place
+from ringrift.sync.shaper import Shaper
+from ringrift.sync.transports.http import PeerReader
+from ringrift.sync.wants import Klass
+from ringrift.threads import beside
 from ringrift.wire.connection import Connection
 from ringrift.wire.ports import CHUNK_BYTES
 
+_TOGETHER_MIN = 8  # files; fewer are fetched one by one
+_QUESTIONS_MAX = 4  # for many files, at once
+_OWNER = "fetch"  # of the parts of files that are being fetched
 _PAGE = 1000  # files that are listed at a time
-_PIECE_SECONDS_MAX = 60.0  # for one piece; a slow link carries CHUNK_BYTES in that time
+_READY_MAX = 256  # files that are remembered as ready
+_PAYING_MAX = 1000  # uploads that wait for bandwidth
+_REPEATS_MAX = 8  # pieces of one upload that did not bring it on
 _UPLOADS_MAX = 3  # how often an upload begins anew because the bytes did not arrive as they were
 
-
-class HaveBlobs(Value):
-    """`blob.have`: which of *blobs* the coordinator has."""
-
-    blobs: tuple[str, ...]
-
-
-class PresentBlobs(Value):
-    """Those that it has."""
-
-    blobs: tuple[str, ...] = ()
-
-
-class ReadBlob(Value):
-    """`blob.read`: up to *size* bytes of *blob* from *offset* on, at most CHUNK_BYTES.  Raises NoRoute."""
-
-    blob: str
-    offset: int
-    size: int
-
-
-class BlobPiece(Value):
-    """A piece of a blob; a piece without data is behind its end."""
-
-    data: bytes
-    total: int  #: Bytes of the whole blob.
-
-
-class WriteBlob(Value):
-    """`blob.write`: append *data*, which begins at *offset*, to what the node that asks has uploaded of *blob*.
-
-    With the last piece the whole is hashed and stored durably.  Raises Corrupt, and then the upload begins anew.
-    """
-
-    blob: str
-    total: int
-    offset: int
-    data: bytes
-
-
-class BlobReceipt(Value):
-    """How many bytes have been received: the next piece begins there.  *done*: verified and durable."""
-
-    offset: int
-    done: bool = False
+_Question = tuple[tuple[str, ...], "asyncio.Task[BlobFiles]"]
 
 
 def _choose_excess(
@@ -84,45 +61,114 @@ def _choose_excess(
 
 
 class BlobCache:
-    """The blob folder of a worker, filled from the coordinator."""
+    """The blob folder of a worker, filled from its peers and the coordinator."""
 
-    def __init__(self, connection: Connection, blobs: Blobs, clock: Clock) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        blobs: Blobs,
+        clock: Clock,
+        peers: PeerReader | None = None,
+        shaper: Shaper | None = None,
+    ) -> None:
         self._connection, self._blobs, self._clock = connection, blobs, clock
-        self._fetching: dict[str, asyncio.Task[int]] = {}
+        self._peers, self._shaper = peers, shaper
+        self._fetching: dict[str, asyncio.Task[None]] = {}
+        self._fetches: dict[str, Fetch] = {}  # those under way
         self._used: dict[str, float] = {}  # when each was last asked for, by this process; pruned with the files
+        self._ready: dict[str, None] = {}  # files that were fetched or asked for here, the last used last
+        self.changed = asyncio.Event()  #: Set when others are ready than before.
 
-    async def fetch(self, blobs: Sequence[str], on_progress: Callable[[], None] = lambda: None) -> None:
+    async def fetch(
+        self,
+        blobs: Sequence[str],
+        on_progress: Callable[[], None] = lambda: None,
+        klass: Klass = Klass.SAMPLES,
+    ) -> None:
         """Bring a verified copy of each of *blobs* here, once for all jobs that wait for it.  Raises NoRoute."""
         self._used.update(dict.fromkeys(blobs, self._clock.now()))
-        for blob in sorted(set(blobs) - await self._blobs.have(blobs)):
+        if missing := set(blobs) - await self._blobs.have(blobs):
+            async with beside(keep_alive(on_progress)):
+                await self._fetch_missing(missing, on_progress, klass)
+        self._note_ready(blobs)
+
+    async def _fetch_missing(self, missing: set[str], on_progress: Callable[[], None], klass: Klass) -> None:
+        if len(missing) >= _TOGETHER_MIN:
+            missing = await self._fetch_together(sorted(missing), klass)
+        for blob in sorted(missing):
             task = self._fetching.get(blob)
             if task is None:
-                task = asyncio.get_running_loop().create_task(self._fetch(blob, on_progress), name=f"fetch:{blob[:12]}")
+                call = self._fetch(blob, on_progress, klass)
+                task = asyncio.get_running_loop().create_task(call, name=f"fetch:{blob[:12]}")
                 self._fetching[blob] = task
                 task.add_done_callback(partial(self._forget, blob))
-            while not task.done():
-                # A job that is killed meanwhile leaves the transfer to the others, and one that waits for them lives.
-                await asyncio.wait((task,), timeout=1.0)
-                on_progress()
+            await asyncio.wait((task,))  # a job that is killed meanwhile leaves the transfer to the others
+            on_progress()
             task.result()
 
-    def _forget(self, blob: str, _: "asyncio.Task[int]") -> None:
+    async def _fetch_together(self, blobs: Sequence[str], klass: Klass) -> set[str]:
+        """Fetch the small ones of *blobs* into packs; those that are still missing."""
+        async with open_place(self._shaper, COORDINATOR, klass) as place:
+            return set(blobs).difference(await self._blobs.write_pack(self._read_many(blobs, place)))
+
+    async def _read_many(self, blobs: Sequence[str], place: Take) -> AsyncIterator[tuple[str, bytes]]:
+        """The small ones of *blobs*, many with each question, some of which are asked ahead."""
+        loop, pending, rest = asyncio.get_running_loop(), deque[_Question](), deque(blobs)
+        try:
+            while rest or pending:
+                while rest and len(pending) < _QUESTIONS_MAX:
+                    names = tuple(rest.popleft() for _ in range(min(BLOBS_MAX, len(rest))))
+                    pending.append((names, loop.create_task(self._ask_many(names), name=f"many:{names[0][:12]}")))
+                names, task = pending.popleft()
+                answer = await task
+                rest.extendleft(reversed(names[max(answer.count, 1) :]))
+                await place.take(sum(len(data) for _, data in answer.files))
+                for file in answer.files:
+                    yield file
+        except UnknownName:  # a coordinator of an earlier version
+            return
+        finally:
+            for _, task in pending:
+                task.cancel()
+            await asyncio.gather(*(task for _, task in pending), return_exceptions=True)
+
+    async def _ask_many(self, blobs: tuple[str, ...]) -> BlobFiles:
+        ask = ReadBlobs(blobs=blobs)
+        call = partial(self._connection.call, "blob.read_many", ask, BlobFiles, seconds_max=PIECE_SECONDS_MAX)
+        return await wait_out(call)
+
+    def _forget(self, blob: str, task: "asyncio.Task[None]") -> None:
         del self._fetching[blob]
+        _ = task.cancelled() or task.exception()  # retrieved: whoever waited for it may have gone
 
-    async def _fetch(self, blob: str, on_progress: Callable[[], None]) -> int:
-        return await self._blobs.write(blob, self._pieces(blob, on_progress))
+    async def _fetch(self, blob: str, on_progress: Callable[[], None], klass: Klass) -> None:
+        async with open_place(self._shaper, COORDINATOR, klass) as place:
+            part = self._blobs.part(blob, _OWNER)
+            fetch = self._fetches[blob] = Fetch(blob, part, self._connection, self._peers, on_progress, place)
+            try:
+                await fetch.run()
+                self._note_ready([blob])
+            finally:
+                del self._fetches[blob]
 
-    async def _pieces(self, blob: str, on_progress: Callable[[], None]) -> AsyncIterator[bytes]:
-        offset = 0
-        while True:
-            ask = ReadBlob(blob=blob, offset=offset, size=CHUNK_BYTES)
-            call = partial(self._connection.call, "blob.read", ask, BlobPiece, seconds_max=_PIECE_SECONDS_MAX)
-            piece = await wait_out(call)  # a break in the middle goes on where it was
-            on_progress()
-            yield piece.data
-            offset += len(piece.data)
-            if not piece.data or offset >= piece.total:
-                return
+    def _note_ready(self, blobs: Sequence[str]) -> None:
+        before = set(self._ready)
+        for blob in blobs:
+            self._ready.pop(blob, None)
+            self._ready[blob] = None
+        for blob in list(self._ready)[:-_READY_MAX]:
+            del self._ready[blob]
+        if before != set(self._ready):
+            self.changed.set()
+
+    def ready(self, limit: int) -> tuple[str, ...]:
+        """The files that were used last, at most *limit*."""
+        return tuple(self._ready)[-limit:]
+
+    async def read_coming(self, blob: str, offset: int, size: int) -> BlobPiece | None:
+        """A piece of a file that is being fetched, once it has come; None if it is not."""
+        fetch = self._fetches.get(blob)
+        return None if fetch is None else await fetch.relay(offset, size)
 
     async def upload(self, blobs: Collection[str]) -> None:
         """Bring each of *blobs* to the coordinator; returns when it has verified and stored them.  Raises NodeAway."""
@@ -140,24 +186,28 @@ class BlobCache:
         return sum([row.size for row in await self._blobs.page(blob[:-1], 1) if row.blob == blob])
 
     async def _upload(self, blob: str, total: int) -> None:
-        """Send the bytes that the coordinator does not have yet; a small file without asking how many those are."""
-        receipt, at = BlobReceipt(offset=0), 0
+        """Send the bytes that the coordinator does not have yet; a small file without asking how many those are.
+
+        It may have fewer than before, after a power cut: then from there on.
+        """
+        receipt, repeats = BlobReceipt(offset=0), 0
         if not 0 < total <= CHUNK_BYTES:
             ask = HaveBlobs(blobs=(blob,))
             if (await self._connection.call("blob.have", ask, PresentBlobs)).blobs:
                 return
             receipt = await self._write(WriteBlob(blob=blob, total=total, offset=0, data=b""))
-        async for chunk in self._blobs.read(blob):
-            skip = max(receipt.offset - at, 0)
-            at += len(chunk)
-            if skip < len(chunk) and not receipt.done:
-                piece = WriteBlob(blob=blob, total=total, offset=at - len(chunk) + skip, data=chunk[skip:])
-                receipt = await self._write(piece)
-        if not receipt.done:
-            raise Corrupt(blob, "the coordinator's copy")
+        while not receipt.done:
+            data, _ = await self._blobs.read_piece(blob, receipt.offset, CHUNK_BYTES)
+            before, piece = receipt.offset, WriteBlob(blob=blob, total=total, offset=receipt.offset, data=data)
+            if self._shaper is not None:  # a result does not wait for a place behind files that come
+                await self._shaper.pay(COORDINATOR, Klass.URGENT, len(data), _PAYING_MAX)
+            receipt = await self._write(piece)
+            repeats += receipt.offset <= before
+            if repeats > _REPEATS_MAX:
+                raise Corrupt(blob, "the coordinator's copy")
 
     async def _write(self, piece: WriteBlob) -> BlobReceipt:
-        return await self._connection.call("blob.write", piece, BlobReceipt, seconds_max=_PIECE_SECONDS_MAX)
+        return await self._connection.call("blob.write", piece, BlobReceipt, seconds_max=PIECE_SECONDS_MAX)
 
     async def trim(self, pinned: Collection[str], bytes_max: int, before: float) -> int:
         """Delete what :func:`_choose_excess` names, and parts of files that nobody writes any more; how many files."""
@@ -169,5 +219,8 @@ class BlobCache:
         stays = set(await self._blobs.delete(names, before)) if names else set[str]()
         here = {row.blob for row in stored}.difference(names) | stays
         self._used = {blob: time for blob, time in self._used.items() if blob in here or blob in self._fetching}
-        await self._blobs.drop_parts()
+        if gone := [blob for blob in self._ready if blob not in here]:
+            self._ready = {blob: None for blob in self._ready if blob not in gone}
+            self.changed.set()
+        await self._blobs.drop_parts(before)
         return len(names) - len(stays)

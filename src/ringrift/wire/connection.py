@@ -170,6 +170,10 @@ class Connection:
         """Where the coordinator was reached last, or is tried next."""
         return self._addresses[self._current % len(self._addresses)]
 
+    def sign(self, request: Request) -> Request:
+        """*request* with a signature by the key of this node, for a peer that checks it."""
+        return self._key.sign(request)
+
     def learn(self, addresses: Iterable[str]) -> None:
         """Also try these *addresses*: those of one machine alone only if it was given none of another kind."""
         if not all(map(_is_local, self._addresses)):

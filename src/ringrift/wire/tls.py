@@ -59,13 +59,15 @@ class ServerProtocol(sslproto.SSLProtocol):
         super().connection_lost(error)
 
 
-def client_context(ca: str, *, trust_any: bool = False) -> ssl.SSLContext:
+def client_context(ca: str, *, trust_any: bool = False, authority: str = "") -> ssl.SSLContext:
     """TLS 1.3 of a node that trusts the authority in the file *ca* alone, or those of the system if it is empty.
 
+    *authority* is trusted instead, as PEM: that of one peer.
     With *trust_any* whoever answers is talked to: for a join, which proves itself.  Raises SettingsError.
     """
     try:
-        context = ssl.create_default_context(cafile=ca or None)
+        trusted = {"cadata": authority} if authority else {"cafile": ca or None}
+        context = ssl.create_default_context(**trusted)
     except (OSError, ValueError) as error:
         raise SettingsError("wire.ca", ca, f"is not a file of certificates: {error}") from error
     context.minimum_version = ssl.TLSVersion.TLSv1_3

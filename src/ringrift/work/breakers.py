@@ -27,7 +27,7 @@ _NODES_MAX = 16  # nodes of failures in a row that are remembered: two are enoug
 _JOBS_MAX = 64  # jobs of failures in a row that are remembered
 _CLOSED_MAX = 1000  # breakers that opened once, are closed and are remembered all the same; the oldest go first
 _IN_WORKLOAD = frozenset(job.kind() for job in JOBS if job.runs_in == "workload")
-NODE, STAGE, WORKLOAD = "node", "stage", "workload"
+NODE, STAGE, WORKLOAD, LINK = "node", "stage", "workload", "link"
 _OBSERVED = "breaker:"
 _SPAWN = "spawn"
 # Causes of failures that are the node's and not the job's → what that node cannot do.
@@ -37,7 +37,7 @@ _DOUBLINGS_MAX = 32
 
 
 class StoredBreaker(Breaker):
-    """The breaker of *subject*: ``node:<id>``, ``stage:<stage>`` or ``workload:<name>``."""
+    """The breaker of *subject*: ``node:<id>``, ``stage:<stage>``, ``workload:<name>``, ``link:<node>/<transport>``."""
 
     subject: str
     nodes: tuple[str, ...] = ()  # the nodes of its failures in a row
@@ -159,7 +159,7 @@ async def record_ends(
                 continue
             is_alone = not any(peer.does(end.kind) for peer in peers if peer.id != end.node)
             breakers[subject] = _settle(row or StoredBreaker(subject=subject), end, settings, is_alone)
-    await _write(tx, envelopes, before, breakers.values(), now)
+    await write_changes(tx, envelopes, before, breakers.values(), now)
 
 
 def observations(breakers: Iterable[StoredBreaker]) -> list[Observation]:
@@ -195,14 +195,15 @@ async def write_rested(
     stored = {row.subject: row for row in before}
     current = await BREAKERS.get_many(tx, [row.subject for row in rested])
     rows = [row for row in rested if current.get(row.subject) == stored[row.subject]]
-    await _write(tx, envelopes, stored, rows, now)
+    await write_changes(tx, envelopes, stored, rows, now)
     closed = sorted((row for row in before if not row.is_open() and not row.failures), key=lambda row: row.since)
     await BREAKERS.delete(tx, [row.subject for row in closed[: max(len(closed) - _CLOSED_MAX, 0)]])
 
 
-async def _write(
+async def write_changes(
     tx: Tx, envelopes: EnvelopeFactory, before: _Breakers, rows: Iterable[StoredBreaker], now: float
 ) -> None:
+    """Write those of *rows* that differ from *before*, and publish every one that opened or closed."""
     events, changes = [], []
     for row in rows:
         old = before.get(row.subject, StoredBreaker(subject=row.subject))

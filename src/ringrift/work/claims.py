@@ -14,6 +14,7 @@ from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.store.ports import ClaimTerms, JobCounter, Lease, Reads, Tx
 from ringrift.work import breakers
+from ringrift.work.disk_pressure import refused_kinds
 from ringrift.work.limits import QUARANTINES, VERDICTS, LineWork, log_verdict
 from ringrift.work.run_states import RunStates, load_run_states
 from ringrift.work.tasks import LIMITED_KINDS, TASK_KINDS, TRAINING_SLOT, StoredLimits, count, kinds_like, load_limits
@@ -245,7 +246,8 @@ async def claim(
         states = states.without_rests()
     running = await tx.job_counters("claimed", counted) if counted else ()
     brakes = _Brakes(run_states=states, quarantine=reason, limits=limits, running=running, closed=closed)
-    brakes = changed(brakes, places=places, spent=spent, by_variant=by_variant, denied=fit.denied)
+    denied = {**await refused_kinds(tx, node, kinds), **fit.denied}
+    brakes = changed(brakes, places=places, spent=spent, by_variant=by_variant, denied=denied)
     plan = _plan_claim(brakes, node, kinds, now)
     terms = plan.terms if only is None else changed(plan.terms or ClaimTerms(), only_jobs=only)
     leases = await tx.claim(plan.kinds, node, settings.lease_seconds, limit, terms) if plan.kinds else ()

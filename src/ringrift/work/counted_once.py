@@ -1,7 +1,7 @@
-"""What counts once: a batch that was played without a lease, by its key, and games that came in before, by their file.
+"""What counts once: games, by their file, whichever way they come in and however often.
 
 A worker that loses its lease offers what it played as an island batch, and another one does its job again, perhaps with
-the very same games.  Whichever comes first counts.
+the very same games.  Whichever comes first counts.  How a file was made stays recorded for good.
 """
 
 from collections.abc import Iterable
@@ -11,15 +11,7 @@ from ringrift.events.base import Event
 from ringrift.events.selfplay import BatchFinished
 from ringrift.events.work import Cancelled
 from ringrift.jobs import Job, Play
-from ringrift.store.ports import ClaimTerms, JobRequest, Origin, Reads, Renewal, Tx
-from ringrift.store.records import Records
-
-INGESTED = Records("ingested", str)  # by the key of a batch that was played without a lease: the job it was counted as
-
-
-async def was_counted(view: Reads, key: str, origins: Iterable[Origin]) -> bool:
-    """Whether the batch of this *key*, or a file of *origins*, came in before."""
-    return bool(await INGESTED.get(view, key) or await view.origins([origin.blob for origin in origins]))
+from ringrift.store.ports import ClaimTerms, JobRequest, Reads, Renewal, Tx
 
 
 async def lease_ingested(tx: Tx, id: str, key: str, job: Job, node: str, now: float) -> Renewal:
@@ -27,7 +19,6 @@ async def lease_ingested(tx: Tx, id: str, key: str, job: Job, node: str, now: fl
     kind, body = job.kind(), jobs.encode(job)
     await tx.enqueue([JobRequest(id=id, kind=kind, variant=job.variant, key=key, body=body, time=now)])
     [lease] = await tx.claim([kind], node, 1.0, 1, ClaimTerms(only_jobs=[id]))
-    await INGESTED.put_at(tx, {key: id})
     return Renewal(job=id, fence=lease.fence)
 
 
@@ -37,11 +28,14 @@ async def find_counted(view: Reads, events: Iterable[Event]) -> set[str]:
     return {origin.blob for origin in await view.origins(batches)} if batches else set()
 
 
-def count_once(event: Event, job: str, counted: set[str]) -> Event:
-    """*event*, the outcome of *job*; if its games are *counted*, that nothing needs the job any more."""
+def count_once(event: Event, job: str, counted: set[str]) -> Event | None:
+    """*event*, the outcome of *job*; if its games are *counted*, that nothing needs the job any more.
+
+    Games from elsewhere were nobody's job to play: if they are counted, there is nothing to publish.
+    """
     if not isinstance(event, BatchFinished):
         return event
     if event.batch in counted:
-        return Cancelled(variant=event.variant, kind=Play.kind(), jobs=(job,))
+        return None if event.source else Cancelled(variant=event.variant, kind=Play.kind(), jobs=(job,))
     counted.add(event.batch)
     return event

@@ -18,12 +18,13 @@ from ringrift.kernel.stall_detector import StallDetector
 from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.store.ports import LIVE_STATES, Failure, JobRequest, JobRow, Lease, Origin, Put, Reads, Renewal, Store, Tx
-from ringrift.work import claims
+from ringrift.work import claims, game_ledger
 from ringrift.work.breakers import NODE_CAUSES, JobEnd, record_ends
 from ringrift.work.checkpoints import CHECKPOINTS, decode_checkpoints
-from ringrift.work.counted_once import count_once, find_counted, lease_ingested, was_counted
+from ringrift.work.counted_once import count_once, find_counted, lease_ingested
 from ringrift.work.durations import JobRun, lengthen, record_runs
 from ringrift.work.failures import TRACEBACK_CHARACTERS_MAX, JobFailure, record_failures
+from ringrift.work.game_ledger import CANCELLED, SlotChange, end_changes, find_line, result_changes, slot_changes
 from ringrift.work.limits import LINE_WORK, VERDICTS, LineWork
 from ringrift.work.run_states import RunStates, load_run_states
 from ringrift.work.tries import TRIES, JobTries, able_nodes, can_refuse, retry_pause, save_tries, spent_jobs
@@ -96,6 +97,7 @@ async def enqueue(
         rows.append(JobRequest(id=id, kind=job.kind(), body=jobs.encode(job), **facts))
     live_ids = await tx.enqueue(rows)
     fresh = [(row, job) for row, job, id in zip(rows, new_jobs, live_ids, strict=True) if row.id == id]
+    await game_ledger.record(tx, slot_changes("enqueued", [(row.kind, row.variant, job) for row, job in fresh]), now)
     await tx.append([envelopes.make(Enqueued(**fields), source="desk") for fields in _grouped(fresh)])
     return live_ids
 
@@ -117,8 +119,11 @@ async def cancel_rows(tx: Tx, rows: Sequence[JobRow], envelopes: EnvelopeFactory
     """Cancel *rows*, which are live, and publish which; their number."""
     count = await tx.cancel([row.id for row in rows])
     await TRIES.delete(tx, [row.id for row in rows if row.attempts])
-    groups = _grouped([(row, jobs.decode_if_known(row.kind, row.body)) for row in rows])
-    await tx.append([envelopes.make(Cancelled(**fields), source="desk") for fields in groups])
+    pairs = [(row, jobs.decode_if_known(row.kind, row.body)) for row in rows]
+    made = [envelopes.make(Cancelled(**fields), source="desk") for fields in _grouped(pairs)]
+    lost = slot_changes("lost", [(row.kind, row.variant, job) for row, job in pairs], CANCELLED)
+    await game_ledger.record(tx, lost, made[0].time if made else 0.0)
+    await tx.append(made)
     return count
 
 
@@ -132,23 +137,6 @@ async def cancel_job(tx: Tx, row: JobRow, envelopes: EnvelopeFactory, reason: st
     await cancel_rows(tx, [row], envelopes)
     fault = Fault(lease=lease_of(row), error=reason, cause="cancelled")
     await tx.append([envelopes.make(_buried(fault), source="desk")])
-
-
-async def retry_job(tx: Tx, row: JobRow, envelopes: EnvelopeFactory, now: float) -> str:
-    """Enqueue a job that was given up or cancelled once more, or end the pause of one that waits; its id.
-
-    Raises InputError for a job that is running, waits its turn or is done, or if the same work is enqueued already.
-    """
-    if row.state == "ready" and row.pause:
-        await tx.resume([row.id])
-        return row.id
-    if row.state not in ("dead", "cancelled"):
-        reasons = {"ready": "it waits its turn", "claimed": "it is running; cancel it first"}
-        raise InputError(f"job {row.id} cannot be tried again: {reasons.get(row.state, 'it is done')}")
-    for live in await tx.jobs(LIVE_STATES, _JOBS_MAX, variant=row.variant):
-        if live.key == row.key:
-            raise InputError(f"job {row.id} cannot be tried again: job {live.id} does the same work already")
-    return (await enqueue(tx, [jobs.decode(row.kind, row.body)], envelopes, now))[0]
 
 
 def _grouped(rows: Sequence[tuple[JobRequest | JobRow, Job | None]]) -> Iterator[dict[str, Any]]:
@@ -248,17 +236,20 @@ class StoreDesk:
         failpoint("desk.after_finish")
         return published
 
-    async def _finish(self, tx: Tx, results: Sequence[Done]) -> Sequence[Envelope]:
+    async def _finish(self, tx: Tx, results: Sequence[Done], enqueued: Sequence[SlotChange] = ()) -> Sequence[Envelope]:
         await tx.finish([done.lease for done in results])
         await TRIES.delete(tx, [done.lease.job for done in results])
         await tx.put([record for done in results for record in done.outcome.records])
         await tx.link([link for done in results for link in done.outcome.links])
-        events = [(event, done) for done in results for event in done.outcome.events]
-        counted = await find_counted(tx, [event for event, _ in events])
+        counted = await find_counted(tx, [event for done in results for event in done.outcome.events])
         now, made = self._clock.now(), [(done.lease.job, row) for done in results for row in done.outcome.origins]
         await tx.put_origins([changed(origin, job=job, time=now) for job, origin in made])
-        once = [(count_once(event, done.lease.job, counted), done.context) for event, done in events]
-        published = await tx.append([self._envelope(event, context) for event, context in once])
+        published, slots = list[Envelope](), list(enqueued)
+        for done in results:
+            pairs = [(event, count_once(event, done.lease.job, counted)) for event in done.outcome.events]
+            published += await tx.append([self._envelope(event, done.context) for _, event in pairs if event])
+            slots += result_changes(*await find_line(tx, done.lease.job, done.run), pairs)
+        await game_ledger.record(tx, slots, now)
         runs = [(done.lease.job, done.run) for done in results if done.run]
         await VERDICTS.delete(tx, [f"{run.variant}:read.{run.kind}" for _, run in runs])
         rows = {job: (run.kind, run.variant, None, "error") for job, run in runs}
@@ -267,16 +258,17 @@ class StoreDesk:
         return published
 
     async def ingest(self, key: str, job: Job, outcome: JobOutcome, context: str, run: JobRun | None) -> bool:
-        """Enqueue and finish *job*, done here without a lease, in one transaction; False if it was counted before.
+        """Enqueue and finish *job*, done here without a lease, as *key* in one transaction.
 
-        It counts once by *key* and once by its files: a result that was accepted under its lease is the same file.
+        False if its files were counted before: a result that was accepted under its lease is the same file.
         """
         async with self._store.begin() as tx:
-            if await was_counted(tx, key, outcome.origins):
+            if await tx.origins([origin.blob for origin in outcome.origins]):
                 return False
             id = self._envelopes.ids.next()
             lease = await lease_ingested(tx, id, key, job, self._node, self._clock.now())
-            await self._finish(tx, [Done(lease=lease, outcome=outcome, context=context, run=run)])
+            enqueued = slot_changes("enqueued", [(job.kind(), job.variant, job)])
+            await self._finish(tx, [Done(lease=lease, outcome=outcome, context=context, run=run)], enqueued)
         return True
 
     async def _record_ends(self, tx: Tx, rows: Mapping[str, tuple[str, str, str | None, str]]) -> None:
@@ -315,6 +307,8 @@ class StoreDesk:
         await tx.append([self._envelope(_buried(fault), fault.lease.context) for fault in buried])
         now, counted = self._clock.now(), [fault for fault, _ in ended if fault.started or fault.cause in NODE_CAUSES]
         await record_failures(tx, [_job_failure(fault, now) for fault in counted])
+        ends = [(fault.lease, fault.job(), fault.cause if fault.retry else "refused", pause) for fault, pause in ended]
+        await game_ledger.record(tx, end_changes(ends), now)
         return ended
 
     async def _explain(self, tx: Tx, fault: Fault) -> Fault:

@@ -44,6 +44,11 @@ log = logging.getLogger(__name__)
 
 OnProgress = Callable[[], None]
 FetchInputs = Callable[[Sequence[str], Checkpoint | None, OnProgress], Awaitable[None]]
+_Protect = Callable[[Sequence[str], OnProgress], Awaitable[None]]
+
+
+async def _keep(_: Sequence[str], __: OnProgress) -> None:
+    """A durable node keeps its files where they are."""
 
 
 class _Desk(Protocol):
@@ -74,6 +79,8 @@ class Runner:
     make_outcome: Callable[[Job, JobResult, LineWork], JobOutcome]
     wait: Callable[[float], Awaitable[object]]  # returns when there may be new jobs
     publish: Callable[[Event], object]  # takes events that need not be durable
+    protect: _Protect = _keep  # brings outputs to a durable node, before the result is acknowledged
+    notice: str = ""  # why this machine is about to be taken away: then it takes no jobs, and ends those it has early
     _jobs: dict[str, RunningJob] = field(default_factory=dict)
 
     async def run(self, alive: Callable[[], None]) -> None:
@@ -98,7 +105,17 @@ class Runner:
         # A result that waits to be stored needs no slot; but not more of them are waited for than jobs can run.
         slots, at_work = self.settings.slots, sum(job.phase != "delivering" for job in self._jobs.values())
         free = min(slots - at_work, 2 * slots - len(self._jobs))
-        return await self.desk.claim(self.kinds, free) if free > 0 and self.kinds else ()
+        return await self.desk.claim(self.kinds, free) if free > 0 and self.kinds and not self.notice else ()
+
+    @property
+    def checkpoints(self) -> list[str]:
+        """The last checkpoint of every running job that has one."""
+        return [job.checkpoint for job in self._jobs.values() if job.checkpoint is not None]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no job."""
+        return not self._jobs
 
     async def _begin(self, lease: Lease) -> None:
         try:
@@ -208,7 +225,9 @@ class Runner:
             result = await worker.run(spec, checkpoint.blob if checkpoint else None, report)
         running.cpu_seconds = result.metrics.get("cpu_seconds", 0.0)
         try:
-            return self.make_outcome(job, result, line)
+            outcome = self.make_outcome(job, result, line)
+            await self.protect([output.blob for output in result.outputs], on_progress)
+            return outcome
         except errors.JobFailed as error:
             if result.partial and running.stop_reason:  # too little, because we asked it to stop: no error of the job
                 raise errors.JobFailed(running.stop_reason) from error
@@ -234,14 +253,14 @@ class Runner:
                 is_due = True
 
     async def _obey_emergencies(self) -> None:
-        """Stop the jobs of every scope that is in emergency; a job that was asked to stop in vain is killed in time."""
+        """Stop all jobs after a notice, else those of every scope in emergency; one that goes on is killed in time."""
         if not self._jobs:
             return
         states, tick, now = await self.desk.run_states(), self.clock.tick(), self.clock.now()
         for job in self._jobs.values():
             state = states.find(node=self.node, variant=job.lease.variant, stage=job.job.stage, now=now)
-            if state is not None and state.state == EMERGENCY:
-                job.ask_to_stop(str(state), tick + self.settings.grace_seconds)
+            if self.notice or (state is not None and state.state == EMERGENCY):
+                job.ask_to_stop(self.notice or str(state), tick + self.settings.grace_seconds)
             else:
                 job.kill_at = math.inf
             if tick >= job.kill_at and job.phase != "delivering":

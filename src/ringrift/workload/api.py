@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
-STAGES = ("play", "export", "train", "match", "verify", "tune", "import")
+STAGES = ("play", "export", "train", "match", "verify", "tune", "import", "ingest")
 KINDS = ("games", "samples", "model", "report")
 Kind = Literal["games", "samples", "model", "report"]
 SETTINGS_LENGTH_MAX = 200
@@ -153,6 +153,10 @@ class Workload(Protocol):
         tune    params vector: numbers separated by commas      → the metric fitness; this stage is optional
         import  inputs file, from outside                       → one model artifact; raises Refused unless it is a
                                                                   sound model of the variant; this stage is optional
+        ingest  inputs file, history    params replay           → games artifacts, meta games, and a report artifact,
+                                                                  meta games, repeated, refused, other, errors;
+                                                                  declared by ``HasGameFiles``, and done by
+                                                                  ``ringrift.workload.ingest`` but for the rules
         """
 
 
@@ -185,6 +189,24 @@ class HasRequirements(Protocol):
 
     requirements: Sequence[str]  #: Top-level modules by import name.
     install_command: str  #: The command that installs them, e.g. ``pip install 'ringrift[train]'``.
+
+
+@runtime_checkable
+class HasGameFiles(Protocol):
+    """A workload with the stage ``ingest``: it makes batches of games that were played elsewhere."""
+
+    game_files: Sequence[str]  #: The formats that it reads: see ``ringrift.workload.game_files``.
+
+
+@runtime_checkable
+class HasNpz(Protocol):
+    """A workload whose samples others may use as ``.npz`` files."""
+
+    def write_npz(self, variant: str, source: Path, target: Path) -> None:
+        """Write the samples in the file *source* to *target*, which does not exist; all arrays have as many rows.
+
+        Called in a process of its own; it may import anything.  Raises ValueError for what are no samples of *variant*.
+        """
 
 
 @runtime_checkable

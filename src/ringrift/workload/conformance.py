@@ -13,7 +13,14 @@ from pathlib import Path
 
 from ringrift.kernel.errors import RingriftError
 from ringrift.workload.api import Artifact, JobResult, JobSpec, Kind, Scalar, Workload
-from ringrift.workload.declared import check_baselines, check_blocks, check_board, check_openings, check_players
+from ringrift.workload.declared import (
+    check_baselines,
+    check_blocks,
+    check_board,
+    check_game_files,
+    check_openings,
+    check_players,
+)
 from ringrift.workload.registry import Registry
 from ringrift.workload.scratch import Killed, Scratch
 from ringrift.workload.trial import Broken, DiskFull, Loop, Trial, attempt
@@ -46,7 +53,7 @@ def check(workload: Workload, variant: str, folder: Path, seed: int = 0, *, game
         return [*trial.findings, str(broken)]
     checks: tuple[Callable[[Trial, Loop], Iterator[str]], ...] = (
         *(_check_counts, _check_repeats, _check_stops, _check_resumes, _check_damage, _check_match),
-        *(_check_refusals, _check_errors, check_baselines, check_openings, check_players),
+        *(_check_refusals, _check_errors, check_baselines, check_openings, check_players, check_game_files),
     )
     for run_check in checks:
         try:

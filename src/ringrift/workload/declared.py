@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from random import Random
 
-from ringrift.workload.api import Block, Board, HasBoard, find_block_error
+from ringrift.workload.api import Block, Board, HasBoard, HasGameFiles, find_block_error
 from ringrift.workload.trial import DEFECTS, Broken, Loop, Trial, attempt
 
 _NUMBERS = range(2)  # the blocks of a match with a baseline: the strongest may be slow
 _BASELINE = "no-such-player"
-_BAD_TEXT = "no such action"
+_BAD_TEXT, _BAD_FILE = "no such action", b"no such games"
 _PLIES_MAX = 10_000
 _TRIAL_PLIES = 20  # positions of a game in which every action's text is tried
 _SIMS = 4
@@ -38,6 +38,15 @@ def check_baselines(trial: Trial, loop: Loop) -> Iterator[str]:
         except Broken as broken:
             yield f"baseline {name}: {broken}"
     yield from trial.refusal(trial.match(model, _BASELINE, _NUMBERS), "a champion that is no baseline")
+
+
+def check_game_files(trial: Trial, loop: Loop) -> Iterator[str]:
+    """A workload that declares files of games refuses what is none."""
+    workload = trial.workload
+    if isinstance(workload, HasGameFiles) and workload.game_files:
+        for data, damage in ((_BAD_FILE, "a file that is none of games"), (trial.read(loop.champion), "a model")):
+            bad = trial.scratch().publish("report", data, {})
+            yield from trial.refusal(trial.job("ingest", file=bad), damage, bad.blob)
 
 
 def check_openings(trial: Trial, loop: Loop) -> Iterator[str]:

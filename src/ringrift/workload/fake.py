@@ -25,6 +25,8 @@ from typing import NamedTuple
 
 from ringrift.workload import kit
 from ringrift.workload.api import STAGES, Block, JobContext, JobResult, JobSpec, Refused, VariantSpec
+from ringrift.workload.game_files import FORMATS
+from ringrift.workload.ingest import ForeignGame, ingest_games
 from ringrift.workload.kit import int_param, only_input
 
 SAMPLES_PER_GAME = 30
@@ -51,13 +53,14 @@ class Fake:
 
     name = "fake"
     version = "1"
+    game_files = FORMATS
 
     def variants(self) -> Sequence[VariantSpec]:
         boards = [(f"{board}_{players}p", players, cells) for board, cells in _BOARDS.items() for players in (2, 3, 4)]
         return tuple(VariantSpec(*board, 1e-6, baselines=tuple(_BASELINES)) for board in boards)
 
     def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
-        return kit.dispatch(self, job, ctx, (_play, _export, _train, _match, _verify, _tune, _import))
+        return kit.dispatch(self, job, ctx, (_play, _export, _train, _match, _verify, _tune, _import, _ingest))
 
 
 def _play(job: JobSpec, ctx: JobContext) -> JobResult:
@@ -137,6 +140,41 @@ def _import(job: JobSpec, ctx: JobContext) -> JobResult:
         return JobResult(partial=True)
     data = kit.read_input(ctx, "file", model.blob, bytes)
     return JobResult((ctx.publish("model", data, {"generation": model.generation}),))
+
+
+class _Rules:
+    """A game of the fake has ended when a move repeats the one before; the seat that made it has won alone."""
+
+    games_per_batch_max = kit.COUNT_MAX
+
+    def __init__(self, variant: str) -> None:
+        self._variant = variant
+
+    def action(self, move: int | str) -> int:
+        if not isinstance(move, int):
+            raise ValueError(f"{move!r:.40} is no action")
+        return move
+
+    def replay(self, games: Sequence[ForeignGame]) -> list[str]:
+        return [self._error(game.actions, game.result) for game in games]
+
+    def _error(self, actions: Sequence[int], result: Sequence[float]) -> str:
+        ends = [ply for ply in range(1, len(actions)) if actions[ply] == actions[ply - 1]]
+        if ends != [len(actions) - 1]:
+            return "it has no end" if not ends else "it has moves after its end"
+        shares = [float(seat == ends[0] % len(result)) for seat in range(len(result))]
+        return "" if shares == list(result) else "it has another result than its last position"
+
+    def pack(self, games: Sequence[ForeignGame]) -> bytes:
+        seed = int.from_bytes(games[0].digest[:7], "big")
+        body = {"games": len(games), "model": "", "seed": seed}
+        return kit.seal("games", self._variant, body, bytes(len(games) * _GAME_BYTES), form=FORM)
+
+
+def _ingest(job: JobSpec, ctx: JobContext) -> JobResult:
+    if not _pause(job, ctx):
+        return JobResult(partial=True)
+    return ingest_games(job, ctx, _Rules(job.variant), int(job.variant[-2]))
 
 
 def _tune(job: JobSpec, ctx: JobContext) -> JobResult:

@@ -28,15 +28,15 @@ _SEPARATOR = "/"
 log = logging.getLogger(__name__)
 
 
-class TrainingLock:
-    """A training lock that was acquired; it is renewed until it is released or this process ends."""
+class ProgramLock:
+    """A lock that this program has acquired; it is renewed until it is released or this process ends."""
 
-    def __init__(self, locks: "_Locks", variant: str, lock: Lock, slot: str) -> None:
-        self.config_key, self.fence = variant, lock.fence
-        """The fence is higher than that of every earlier holder."""
-        self._locks, self._lock, self._slot = locks, lock, slot
+    def __init__(self, locks: "Locks", lock: Lock) -> None:
+        self.fence = lock.fence
+        """Higher than that of every earlier holder."""
+        self._locks, self._lock = locks, lock
         locks.acquired.add(self)
-        self._renewing = locks.loop.create_task(self._renew(), name=f"training lock of {variant}")
+        self._renewing = locks.loop.create_task(self._renew(), name=f"lock {lock.name}")
 
     @property
     def is_held(self) -> bool:
@@ -48,10 +48,10 @@ class TrainingLock:
             await asyncio.sleep(_RENEW_SECONDS)
             try:
                 if not await self._lock.renew():
-                    log.warning("another process holds the training lock of %s now", self.config_key)
+                    log.warning("another process holds the lock %s now", self._lock.name)
                     return
             except RingriftError as error:  # it ends by itself if this lasts
-                log.warning("the training lock of %s could not be renewed: %s", self.config_key, error)
+                log.warning("the lock %s could not be renewed: %s", self._lock.name, error)
 
     def release(self) -> bool:
         """Release it; whether it was still ours."""
@@ -63,19 +63,37 @@ class TrainingLock:
             return False
         self._locks.acquired.discard(self)
         self._renewing.cancel()
-        await self._locks.tasks.finish(self._slot, "completed")
         return await self._lock.release()
 
 
-class _Locks:
+class TrainingLock(ProgramLock):
+    """A training lock that was acquired, with the training slot of its variant."""
+
+    def __init__(self, locks: "Locks", variant: str, lock: Lock, slot: str) -> None:
+        super().__init__(locks, lock)
+        self.config_key, self._slot = variant, slot
+
+    async def end(self) -> bool:
+        """Release the lock and the slot."""
+        if self not in self._locks.acquired:
+            return False
+        await self._locks.tasks.finish(self._slot, "completed")
+        return await super().end()
+
+
+class Locks:
     """The locks of one program, which are released when it ends."""
 
     def __init__(self, node: EmbeddedNode) -> None:
         folder = Path(node.settings.store.path).parent / "locks"
         self.engine: LockEngine = open_locks(node.settings.cluster.locks, node.store, folder)
         self.tasks, self.loop = node.extension(ProgramTasks), node.loop
-        self.acquired: set[TrainingLock] = set()
+        self.acquired: set[ProgramLock] = set()
         node.stack.push_async_callback(self._close)
+
+    def make(self, node: EmbeddedNode, name: str) -> Lock:
+        """The lock *name*, not taken yet."""
+        return Lock(self.engine, name, own_name(node), node.clock, seconds=_LOCK_SECONDS, has_died=has_died)
 
     async def _close(self) -> None:
         for lock in tuple(self.acquired):
@@ -83,24 +101,23 @@ class _Locks:
         await self.engine.close()
 
 
-def _owner(node: EmbeddedNode) -> str:
+def own_name(node: EmbeddedNode) -> str:
+    """A name of this process that no other has, nor has it twice."""
     process = processes.find(os.getpid())
     assert process is not None, "this process is alive"
     return _SEPARATOR.join((process.host, str(process.pid), process.mark, node.ids.next()))
 
 
-def _has_died(owner: str) -> bool:
+def has_died(owner: str) -> bool:
     """Whether the process of *owner* has certainly ended."""
     host, pid, mark, _ = owner.split(_SEPARATOR)
     return is_gone(Process(host=host, pid=int(pid), mark=mark), processes.this_host())
 
 
 async def _acquire(node: EmbeddedNode, config_key: str, seconds: float) -> TrainingLock | None:
-    variant, locks, me = str(variants.parse(config_key)), node.extension(_Locks), node.settings.node.id
+    variant, locks, me = str(variants.parse(config_key)), node.extension(Locks), node.settings.node.id
     deadline = node.clock.tick() + seconds
-    owner = _owner(node)
-    name = f"training.{variant}"
-    lock = Lock(locks.engine, name, owner, node.clock, seconds=_LOCK_SECONDS, has_died=_has_died)
+    lock = locks.make(node, f"training.{variant}")
     reason = "another process holds it"
     if await lock.take_within(seconds):
         slot = f"train-{variant}-{node.ids.next()}"
@@ -112,9 +129,9 @@ async def _acquire(node: EmbeddedNode, config_key: str, seconds: float) -> Train
             await lock.release()
         else:
             acquired = TrainingLock(locks, variant, lock, slot)
-            await node.router.publish(Locked(variant=variant, node=me, owner=owner, fence=lock.fence))
+            await node.router.publish(Locked(variant=variant, node=me, owner=lock.owner, fence=lock.fence))
             return acquired
-    holder = "" if lock.holder == owner else lock.holder
+    holder = "" if lock.holder == lock.owner else lock.holder
     await node.router.publish(LockTimedOut(variant=variant, node=me, seconds=seconds, owner=holder, reason=reason))
     return None
 

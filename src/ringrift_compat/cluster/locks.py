@@ -78,7 +78,7 @@ class Lock:
     ) -> None:
         self.name, self.fence = check_name("lock", name), 0  #: *fence* is 0 until it was taken.
         self.holder = ""  #: The owner that a try has met.
-        self._engine, self._owner, self._clock, self._seconds = engine, owner, clock, seconds
+        self.owner, self._engine, self._clock, self._seconds = owner, engine, clock, seconds
         self._has_died, self._detector, self._trusted_until = has_died, StallDetector(), 0.0
 
     @property
@@ -91,8 +91,8 @@ class Lock:
         start, self.fence = self._clock.tick(), 0
 
         def take(row: _LockRow) -> _LockRow:
-            if not row.owner or row.owner == self._owner or self._is_late(row, start) or self._has_died(row.owner):
-                return _LockRow(owner=self._owner, fence=row.fence + 1, seconds=self._seconds)
+            if not row.owner or row.owner == self.owner or self._is_late(row, start) or self._has_died(row.owner):
+                return _LockRow(owner=self.owner, fence=row.fence + 1, seconds=self._seconds)
             return row
 
         row = await self._engine.update(self.name, take)
@@ -122,7 +122,7 @@ class Lock:
         return was_ours and not row.owner and row.fence == fence
 
     async def _update_own(self, change: _Change) -> _LockRow:
-        own = (self._owner, self.fence)
+        own = (self.owner, self.fence)
         return await self._engine.update(self.name, lambda row: change(row) if (row.owner, row.fence) == own else row)
 
     def _is_late(self, row: _LockRow, tick: float) -> bool:
@@ -131,7 +131,7 @@ class Lock:
 
     def _trust(self, row: _LockRow, start: float) -> bool:
         """Rely on *row* if it is ours, from *start* on, the tick before it was written."""
-        is_ours = row.owner == self._owner and self.fence in (0, row.fence)
+        is_ours = row.owner == self.owner and self.fence in (0, row.fence)
         self.fence = row.fence if is_ours else 0
         self._trusted_until = start + _TRUST * self._seconds
         return is_ours

@@ -23,12 +23,13 @@ from ringrift.work import desk
 from ringrift.work.run_states import load_run_states
 from ringrift_compat.cluster.node_selector import NodeSelector, Placement
 from ringrift_compat.coordinators.sqlite_persistence import SQLitePersistenceMixin
-from ringrift_compat.daemons.duties import NotYet
 from ringrift_compat.embedded_node import EmbeddedNode, embedded
 from ringrift_compat.pipeline.pipeline_actions import request_stage
+from ringrift_compat.sync.sync_planner import SyncPlanner
 from ringrift_compat.types import TaskType
 
-__all__ = ["Dispatch", "JobManager", "NodeSelector", "SelfplayScheduler", "StateManager", "TrainingCoordinator"]
+__all__ = ["Dispatch", "JobManager", "NodeSelector", "SelfplayScheduler", "StateManager", "SyncPlanner"]
+__all__ += ["TrainingCoordinator"]
 _STATE = "state"
 _ARCHIVED_AT_ONCE = 1000
 
@@ -232,9 +233,3 @@ class TrainingCoordinator:
         While one stage starts the next, that happens by itself.
         """
         return embedded.call(_ask(embedded.node(), "evaluate", str(variants.parse(config_key))))
-
-
-def __getattr__(name: str) -> Any:
-    if name == "SyncPlanner":
-        raise NotYet(name, "files over a network")
-    raise AttributeError(f"module {__name__!r} has no name {name!r}; it has {', '.join(__all__)}")

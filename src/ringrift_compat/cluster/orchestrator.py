@@ -8,9 +8,9 @@ from ringrift.supervision.spec import COORDINATES
 from ringrift_compat.cluster.loops import LoopManager
 from ringrift_compat.cluster.managers import JobManager, SelfplayScheduler, StateManager, TrainingCoordinator
 from ringrift_compat.cluster.node_selector import NodeSelector
-from ringrift_compat.daemons.duties import NotYet
 from ringrift_compat.daemons.manager import get_daemon_manager
 from ringrift_compat.events.event_router import get_router
+from ringrift_compat.sync.sync_planner import SyncPlanner
 from ringrift_compat.variables import read_settings
 
 
@@ -22,11 +22,7 @@ class P2POrchestrator:
         self.selfplay_scheduler, self.node_selector = SelfplayScheduler(), NodeSelector()
         self.training_coordinator, self.loop_manager = TrainingCoordinator(), LoopManager()
         self.daemon_manager, self.event_router = get_daemon_manager(), get_router()
-
-    @property
-    def sync_planner(self) -> object:
-        """Raises NotYet."""
-        raise NotYet("SyncPlanner", "files over a network")
+        self.sync_planner = SyncPlanner()
 
 
 def _command() -> list[str]:

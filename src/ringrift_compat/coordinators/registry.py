@@ -32,8 +32,10 @@ _SERVED = """
     2 error_coordinator | | health_manager
     2 model_coordinator | link_champions | event_coordinator
     3 sync_coordinator | replicate | task_coordinator
+    1 cache_orchestrator | | event_coordinator
     3 training_coordinator | | task_coordinator
     4 transfer_verifier | | sync_coordinator
+    4 ephemeral_guard | evacuate | sync_coordinator
     4 queue_populator | fill measure_queues | task_coordinator
     5 selfplay_orchestrator | fill | queue_populator
     6 pipeline_orchestrator | pipeline | task_coordinator sync_coordinator model_coordinator
@@ -41,21 +43,19 @@ _SERVED = """
     7 auto_export_daemon | pipeline | pipeline_orchestrator
     7 evaluation_daemon | pipeline rate | pipeline_orchestrator
     7 model_distribution_daemon | pipeline link_champions | pipeline_orchestrator
+    7 orphan_detection_daemon | adopt | sync_coordinator
+    7 training_activity | replicate | sync_coordinator
     8 metrics_orchestrator | record_ratings | pipeline_orchestrator
     9 leadership_coordinator | elect |
 """
 # layer, name | reason
 _ABSENT = """
     1 resource_coordinator | not yet: nodes do not measure how busy their machines are
-    1 cache_orchestrator | not yet: nothing keeps models in a cache
     2 recovery_manager | health_manager and the supervisor of every node do its job
-    4 ephemeral_guard | not yet: nodes get no notice of their end
     5 selfplay_scheduler | not yet: all variants have the same weight
     6 multi_provider | not yet: no provider of machines is known
     7 idle_resource_daemon | not yet: nodes do not measure how busy their machines are
     7 quality_monitor_daemon | not yet: batches are checked when they are made, and not sampled later
-    7 orphan_detection_daemon | not yet: files without a record are not searched for
-    7 training_activity | not yet: copies do not hurry because a machine trains
     7 curriculum_integration | not yet: all variants have the same weight
     8 optimization_coordinator | not yet: trials do not start by themselves; Tune jobs can be requested
 """

@@ -25,35 +25,36 @@ _ROWS = {
         part: settings, which are checked when a node opens = CONFIG_VALIDATOR
         redeliver = DLQ_RETRY
         work = CONFIG_SYNC
-        wire = P2P_BACKEND
+        wire = P2P_BACKEND DATA_SERVER
         heal if cluster.heal = P2P_RECOVERY
         watch = CONNECTIVITY_RECOVERY
         retired: the network below is not ours to repair = TAILSCALE_HEALTH
         retired: roles are leases in the store, and no node votes = VOTER_HEALTH_MONITOR
         retired: no pool of sockets is kept that could leak; children that grow are replaced = SOCKET_LEAK_RECOVERY
         not yet: providers = P2P_AUTO_DEPLOY
-        not yet: files over a network = DATA_SERVER
     """,
     "sync": """
         replicate = AUTO_SYNC SYNC_COORDINATOR MODEL_SYNC NPZ_DISTRIBUTION REPLICATION_MONITOR REPLICATION_REPAIR
-        pipeline = MODEL_DISTRIBUTION EPHEMERAL_SYNC
+        replicate = CLUSTER_DATA_SYNC GOSSIP_SYNC UNIFIED_DATA_PLANE UNIFIED_DATA_SYNC_ORCHESTRATOR
+        replicate = TRAINING_NODE_WATCHER
+        evacuate = EPHEMERAL_SYNC SYNC_PUSH
+        adopt = UNIFIED_DATA_CATALOG NODE_DATA_AGENT
+        pipeline = MODEL_DISTRIBUTION
         rate = ELO_SYNC
-        work = TRAINING_DATA_SYNC
+        work = TRAINING_DATA_SYNC S3_IMPORT OWC_IMPORT PRODUCTION_GAME_IMPORT
+        mirror if backup.mirror = EXTERNAL_DRIVE_SYNC OWC_SYNC_MANAGER OWC_PUSH
+        import_models if imports.folder = OWC_MODEL_IMPORT
+        backup if backup.place = DUAL_BACKUP UNIFIED_BACKUP S3_BACKUP S3_SYNC S3_NODE_SYNC S3_PUSH S3_CONSOLIDATION
+        consolidate = CLUSTER_CONSOLIDATION
         not yet: the quality of data = HIGH_QUALITY_SYNC
-        not yet: files over a network = CLUSTER_DATA_SYNC GOSSIP_SYNC SYNC_PUSH UNIFIED_DATA_PLANE
-        not yet: files over a network = UNIFIED_DATA_SYNC_ORCHESTRATOR
-        not yet: files over a network = UNIFIED_DATA_CATALOG NODE_DATA_AGENT TRAINING_NODE_WATCHER
         not yet: freshness of training data = STALE_FALLBACK
-        not yet: external drives = EXTERNAL_DRIVE_SYNC OWC_SYNC_MANAGER OWC_IMPORT OWC_MODEL_IMPORT OWC_PUSH
-        not yet: backups = DUAL_BACKUP UNIFIED_BACKUP
-        not yet: backups to S3 = S3_BACKUP S3_SYNC S3_NODE_SYNC S3_CONSOLIDATION S3_PUSH S3_IMPORT
-        not yet: games from elsewhere = PRODUCTION_GAME_IMPORT
-        not yet: consolidation of games = CLUSTER_CONSOLIDATION
     """,
     "training": """
         pipeline = DATA_PIPELINE AUTO_EXPORT TRAINING_TRIGGER CONTINUOUS_TRAINING_LOOP
         fill = SELFPLAY_COORDINATOR QUEUE_POPULATOR
         pipeline = FEEDBACK_LOOP GAUNTLET_FEEDBACK METRICS_ANALYSIS PROGRESS_WATCHDOG
+        pipeline = NPZ_COMBINATION
+        consolidate = DATA_CONSOLIDATION COMPREHENSIVE_CONSOLIDATION
         record_ratings = ELO_PROGRESS
         work = TRAINING_WATCHDOG EXPORT_WATCHDOG
         watch = PIPELINE_COMPLETENESS_MONITOR
@@ -66,7 +67,6 @@ _ROWS = {
         retired: samples are drawn evenly from the window of a line, and have no priorities = PER_ORCHESTRATOR
         retired: a model changes only by training and the gate, never while it plays = ONLINE_MERGE
         not yet: the quality of data = TRAINING_DATA_RECOVERY PARITY_VALIDATION
-        not yet: consolidation of games = DATA_CONSOLIDATION NPZ_COMBINATION COMPREHENSIVE_CONSOLIDATION
     """,
     "evaluation": """
         pipeline = EVALUATION AUTO_PROMOTION UNIFIED_PROMOTION MODEL_PERFORMANCE_WATCHDOG
@@ -76,6 +76,7 @@ _ROWS = {
         not yet: evaluations that expire = STALE_EVALUATION
     """,
     "health": """
+        wire = CACHE_COORDINATION
         watch = NODE_HEALTH_MONITOR CLUSTER_MONITOR HEALTH_CHECK AVAILABILITY_NODE_MONITOR
         not yet: the quality of data = QUALITY_MONITOR DATA_CLEANUP
         not yet: placement on idle machines = CLUSTER_WATCHDOG CLUSTER_UTILIZATION_WATCHDOG
@@ -83,16 +84,15 @@ _ROWS = {
         not yet: the web page = HEALTH_SERVER
         not yet: limits of machines = MEMORY_MONITOR
         not yet: providers = AVAILABILITY_RECOVERY_ENGINE
-        not yet: caches of models = CACHE_COORDINATION
     """,
     "resources": """
         measure_queues = WORK_QUEUE_MONITOR QUEUE_MONITOR
         work = JOB_SCHEDULER
         sweep = MAINTENANCE INTEGRITY_CHECK
-        not yet: adoption of orphaned games = ORPHAN_DETECTION
+        adopt = ORPHAN_DETECTION
+        disk = DISK_SPACE_MANAGER COORDINATOR_DISK_MANAGER
         not yet: placement on idle machines = IDLE_RESOURCE UTILIZATION_OPTIMIZER UNDERUTILIZATION_RECOVERY
         not yet: placement on idle machines = RESOURCE_OPTIMIZER ADAPTIVE_RESOURCES
-        not yet: room on disks = DISK_SPACE_MANAGER COORDINATOR_DISK_MANAGER
         watch = NODE_AVAILABILITY
         not yet: providers = NODE_RECOVERY MULTI_PROVIDER LAMBDA_IDLE VAST_IDLE VAST_CPU_PIPELINE
         not yet: providers = AVAILABILITY_PROVISIONER AVAILABILITY_CAPACITY_PLANNER

@@ -104,3 +104,33 @@ class UnifiedQueuePopulator(DaemonRunner):
     """The daemon QUEUE_POPULATOR."""
 
     default = DaemonType.QUEUE_POPULATOR
+
+
+class DataConsolidationDaemon(DaemonRunner):
+    """The daemon DATA_CONSOLIDATION."""
+
+    default = DaemonType.DATA_CONSOLIDATION
+
+
+class DiskSpaceManagerDaemon(DaemonRunner):
+    """The daemon DISK_SPACE_MANAGER."""
+
+    default = DaemonType.DISK_SPACE_MANAGER
+
+
+class OrphanDetectionDaemon(DaemonRunner):
+    """The daemon ORPHAN_DETECTION."""
+
+    default = DaemonType.ORPHAN_DETECTION
+
+
+class S3BackupDaemon(DaemonRunner):
+    """The daemon S3_BACKUP."""
+
+    default = DaemonType.S3_BACKUP
+
+
+class TrainingActivityDaemon(DaemonRunner):
+    """The daemon TRAINING_NODE_WATCHER."""
+
+    default = DaemonType.TRAINING_NODE_WATCHER

@@ -17,6 +17,7 @@ from ringrift.bus import trace
 from ringrift.bus.trace import Context
 from ringrift.events import catalog, custom
 from ringrift.events.base import Envelope, Event, Unknown
+from ringrift.events.selfplay import BatchFinished
 from ringrift.kernel.errors import IdConflict, TooLarge
 from ringrift.kernel.value import Value
 from ringrift_compat.embedded_node import EmbeddedNode
@@ -71,8 +72,8 @@ class Publisher:
     async def publish(self, publish: Publish) -> RouterEvent:
         """Publish; returns when the event is durable, or delivered if it stays in this process.
 
-        Raises InputError or JobFailed, and nothing is published, where it brings a file that is no model; WorkError
-        where no node can import that file; IdConflict where its id belongs to another event.
+        Raises InputError or JobFailed, and nothing is published, where it brings a file that is no model or has no
+        games that replay; WorkError where no node can import that file; IdConflict where its id belongs to another.
         """
         if _needs_completion(publish):
             from ringrift_compat.pipeline.model_import import complete_payload  # it loads much of a node
@@ -183,13 +184,19 @@ def _labels(publish: Publish, by: str) -> str:
 def _needs_completion(publish: Publish) -> bool:
     """Whether the event brings a file of this machine, or asks for a stage without saying of which line."""
     is_request = isinstance(publish.event, custom.Published) and publish.name.endswith(_REQUEST_ENDINGS)
-    return is_request or has_model_file(publish.name, publish.payload)
+    return is_request or any(has_file(publish.name, publish.payload) for has_file in (has_model_file, has_game_file))
 
 
 def has_model_file(name: str, payload: Mapping[str, Any]) -> bool:
     """Whether the event *name* with *payload* brings a model in a file of this machine."""
     path = payload.get("model_path")
     return name in _FILE_EVENTS and isinstance(path, str) and Path(path).is_file()
+
+
+def has_game_file(name: str, payload: Mapping[str, Any]) -> bool:
+    """Whether the event *name* with *payload* brings games in a file of this machine."""
+    row, path = old_names.resolve(name), payload.get("db_path")
+    return row is not None and row.event is BatchFinished and isinstance(path, str) and Path(path).is_file()
 
 
 def _content_key(publish: Publish, node: str) -> bytes:

@@ -14,6 +14,9 @@ _REASONS: dict[str, str] = {
         CLUSTER_P2P_RECOVERY_COMPLETED REMOTE_P2P_RECOVERY_SUCCESS REMOTE_P2P_RECOVERY_FAILED""",
     "a heartbeat is a row of the roster and no event; when it stops, node.lost is published": "COORDINATOR_HEARTBEAT",
     "watch reports each lost node by itself: node.lost, P2P_NODE_DEAD": "P2P_NODES_DEAD",
+    "a file is listed in the transaction that ends its job, so there is nothing to prevent": "ORPHAN_GAME_PREVENTED",
+    "a match begins when its files are there, and a node that lacks one fetches it first": "MODEL_EVALUATION_BLOCKED",
+    "packing is one step of a daemon; when it has ended, data.packed is published": "CONSOLIDATION_STARTED",
     "no node is probed over SSH: each writes its own heartbeats": """
         SSH_LIVENESS_CHECK_STARTED SSH_LIVENESS_CHECK_SUCCEEDED SSH_LIVENESS_CHECK_FAILED SSH_NODE_UNRESPONSIVE
         SSH_NODE_RECOVERED""",

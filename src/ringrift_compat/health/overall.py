@@ -21,6 +21,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     "health_manager": ("nodes", "daemons"),
     "error_coordinator": ("jobs", "breakers"),
     "sync_coordinator": ("blobs",),
+    "cache_orchestrator": ("blobs",),
     "training_coordinator": ("jobs", "slots"),
     "transfer_verifier": ("blobs",),
     "queue_populator": ("queues",),

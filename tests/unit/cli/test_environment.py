@@ -109,8 +109,13 @@ def test_the_variable_for_details_is_a_flag() -> None:
 
 def test_each_variable_that_nothing_reads_yet_has_a_warning_and_no_other_has() -> None:
     """One line each, which names the work that brings it; a variable that is obeyed has none."""
-    names = ["RINGRIFT_RAFT_ENABLED", "RINGRIFT_ALLOW_PENDING_GATE"]
-    obeyed = {"RINGRIFT_NODE_ID": "a", "RINGRIFT_EXTRACTED_LOOPS": "false", "RINGRIFT_DLQ_PATH": "x"}
+    names = ["RINGRIFT_RAFT_ENABLED"]
+    obeyed = {
+        "RINGRIFT_NODE_ID": "a",
+        "RINGRIFT_EXTRACTED_LOOPS": "false",
+        "RINGRIFT_DLQ_PATH": "x",
+        "RINGRIFT_ALLOW_PENDING_GATE": "1",
+    }
 
     lines = read_settings({**dict.fromkeys(names, "1"), **obeyed}).warnings
 

@@ -32,6 +32,15 @@ SENTENCES: list[tuple[Event, str]] = [
     (alert.Cleared(kind="disk", subject="n", detail="swapped"), "alert cleared: disk n swapped"),
     (cluster.RoleTaken(role="fill", node="n", term=3), "node n leads fill in term 3"),
     (
+        data.Adopted(node="n", blobs=("b",), count=1, bytes=7),
+        "node n adopted 1 files of unknown origin (7 bytes)",
+    ),
+    (data.Packed(node="n", count=40), "node n packed 40 small files of games"),
+    (
+        data.PrioritySynced(success=True, reason="spot", node_count=2, bytes=7),
+        "urgent sync (spot): 2 nodes hold the files, 7 bytes sent, ()",
+    ),
+    (
         data.Removed(node="n", blobs=("b",), count=1, bytes=7),
         "node n deleted 1 blobs that nothing needs (7 bytes)",
     ),
@@ -67,6 +76,14 @@ SENTENCES: list[tuple[Event, str]] = [
     (work.Rescued(jobs=("a", "b")), "2 leases expired without renewal; their jobs are ready again"),
     (model.Rejected(variant=V, model="m" * 64, reason="weak"), "hex8_2p: candidate mmmmmmmmmm rejected: weak"),
     (node.Left(node="n"), "node n left"),
+    (
+        cluster.BackedUp(place="/mnt", backup="b-7", files=3, bytes=9),
+        "backup b-7: 3 files are at /mnt (9 bytes sent, 0 files missing)",
+    ),
+    (
+        cluster.Restored(backup="b-7", epoch=2, position=90),
+        "the store was restored from backup b-7: epoch 2 begins after position 90",
+    ),
     (node.Quarantined(node="n", reason="it lies"), "node n is quarantined: it lies"),
     (
         model.Imported(variant=V, model="m" * 64, source="f" * 64, node="n"),

@@ -27,7 +27,7 @@ def state(*, activity: Activity = IDLE, gone: bool = False, alerts: int = 0) -> 
         name: [] for name in ("run_states", "lines", "claimed", "dead", "roles", "deliveries", "breakers", "faults")
     }
     states = {"n1": NodeState.LEFT if gone else NodeState.ALIVE}
-    empty |= {"position": 7, "tally": {}, "nodes": [node], "node_states": states}
+    empty |= {"position": 7, "tally": {}, "nodes": [node], "node_states": states, "spreads": {}}
     return empty | {"alerts": open_alerts, "health": health}
 
 

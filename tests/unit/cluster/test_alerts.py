@@ -20,6 +20,7 @@ from ringrift.cluster.alerts import (
 from ringrift.events import (
     alert,
     catalog,
+    cluster,
     daemon,
     data,
     delivery,
@@ -36,16 +37,39 @@ from ringrift.events.base import Event
 from unit.work.world import World, play
 
 V = "hex8_2p"
+
+
+def _imported(refused: int) -> data.Imported:
+    """A file of which so many games were refused."""
+    counts = {"games": 3, "repeated": 1, "refused": refused, "other": 0}
+    return data.Imported(variant=V, source="f", batches=("b",), errors="row 3: no", node="n", **counts)
+
+
+def disk_event(level: str, before: str) -> node.DiskPressureChanged:
+    """The disk of a node changes its tier."""
+    return node.DiskPressureChanged(node="n", level=level, before=before, free_bytes=5, total_bytes=100)
+
+
 BURIED = work.Buried(variant=V, job="j", kind="train", key="k", error="no", attempts=4)
 TABLE: list[tuple[Event, str]] = [
     (daemon.Failed(daemon="fill", node="n", error="no", times=5, seconds=300.0), "+severe daemon n/fill"),
     (daemon.Cleared(daemon="fill", node="n"), "-daemon n/fill"),
     (node.Lost(node="n", seconds=15.0), "+warning node_lost n"),
     (node.Recovered(node="n"), "-node_lost n"),
+    (disk_event("low", "none"), "-disk n"),
+    (disk_event("high", "low"), "+warning disk n"),
+    (disk_event("critical", "high"), "+severe disk n"),
+    (disk_event("none", "critical"), "-disk n"),
     (node.KeyShared(node="n", processes="a, b"), "+severe key_shared n"),
     (node.KeyChanged(node="n", change="rotated"), "-key_shared n"),
     (training.LockTimedOut(variant=V, node="n", seconds=5.0), "+minor training_lock hex8_2p"),
     (training.Locked(variant=V, node="n", owner="p", fence=1), "-training_lock hex8_2p"),
+    (cluster.BackedUp(place="/mnt", backup="b", files=1), "-backup /mnt"),
+    (cluster.BackedUp(place="/mnt", backup="b", files=1, missing=1), ""),
+    (data.PrioritySynced(success=False, node="n", reason="r", errors=("no",)), "+warning priority_sync n"),
+    (data.PrioritySynced(success=True, variant=V), "-priority_sync hex8_2p"),
+    (_imported(refused=2), "+minor import_games hex8_2p"),
+    (_imported(refused=0), "-import_games hex8_2p"),
     (node.Quarantined(node="n", reason="it lies"), "+severe quarantine n"),
     (node.Released(node="n"), "-quarantine n"),
     (
@@ -70,7 +94,7 @@ TABLE: list[tuple[Event, str]] = [
         ),
         "+warning win_rate hex8_2p",
     ),
-    (node.Left(node="n"), "-node_lost n -health n -breaker node:n"),
+    (node.Left(node="n"), "-node_lost n -health n -breaker node:n -breaker link:n"),
     (node.Joined(node="n", profile="full"), "-node_lost n -health n -daemon n"),
     (health.Changed(node="n", status="degraded", before="healthy"), "+minor health n"),
     (health.Changed(node="n", status="unhealthy", before="healthy"), "+severe health n"),

@@ -1,5 +1,6 @@
 """The file of hosts: what each row means, what is refused, and what has no effect."""
 
+import asyncio
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import pytest
 
 from ringrift.cli.members import ssh_command
-from ringrift.cluster.hosts import Host, _parse_hosts, read_hosts
+from ringrift.cluster.hosts import Host, _parse_hosts, find_destination, read_hosts
 from ringrift.kernel.errors import SettingsError
+from ringrift.sync.transports.endpoints import _host_endpoints
+from ringrift.sync.transports.ssh_command import check_endpoint
 from ringrift.wire.address import parse_address
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "config" / "distributed_hosts.yaml"
@@ -28,8 +31,10 @@ def test_the_example_is_read_without_a_warning() -> None:
     assert notes == []
     assert [(row.name, row.profile, row.destination) for row in hosts] == [
         ("attic", "selfplay", "ringrift@attic.example.org"),
-        ("rented", "ephemeral", "root@203.0.113.7"),
+        ("rented", "ephemeral", "root@100.64.0.7"),
+        ("vault", "training_node", "vault.example.org"),
     ]
+    assert [row.name for row in hosts if row.is_hub] == ["vault"]
     assert hosts[1].labels() == {"provider": "vast"}
 
 
@@ -128,3 +133,102 @@ def test_a_tunnel_ends_at_the_coordinator_and_other_hosts_dial_it_directly() -> 
     assert "https://coordinator.lan:8770" in direct[-1]
     assert str(Path("~/k e y").expanduser()) in direct
     assert "'~/ring'\"'\"'rift $(x)'" in direct[-1]
+
+
+KEY = f"ssh-ed25519 {'A' * 68}"
+
+
+def test_a_private_network_comes_before_an_open_port() -> None:
+    """Each address once, with the user."""
+    both = host(tailscale_ip="100.64.0.7", ssh_user="ann")
+
+    assert both.addresses == ("ann@100.64.0.7", "ann@attic.lan")
+    assert both.destination == "ann@100.64.0.7"
+    assert host().addresses == ("attic.lan",)
+    assert host(tailscale_ip="attic.lan").addresses == ("attic.lan",)
+
+
+def test_a_server_that_does_not_answer_on_the_first_address_is_reached_on_the_second() -> None:
+    """The last one is taken without a question: ssh may know more about it than we do."""
+
+    async def story() -> None:
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server:
+            near = host(tailscale_ip="127.0.0.1", ssh_port=port)
+            assert await find_destination(near) == "127.0.0.1"
+            assert await find_destination(host(tailscale_ip="127.0.0.2", ssh_port=port)) == "attic.lan"
+            assert await find_destination(host(tailscale_ip="nowhere.invalid", ssh_port=port)) == "attic.lan"
+
+    asyncio.run(story())
+
+
+def test_pinned_keys_lose_their_comments_and_may_be_several() -> None:
+    """As a person copies them from a file."""
+    assert host().host_keys == ()
+    assert host(ssh_host_key=f"{KEY} root@attic").host_keys == (KEY,)
+    assert host(ssh_host_key=[KEY, f"ssh-rsa {'B' * 40}== x"]).host_keys == (KEY, f"ssh-rsa {'B' * 40}==")
+
+
+@pytest.mark.parametrize(
+    ("fields", "folder"),
+    [
+        ({}, "~/./data/attic/blobs"),
+        ({"ringrift_path": "~/ringrift/"}, "~/ringrift/data/attic/blobs"),
+        ({"ringrift_path": "code/ringrift"}, "~/code/ringrift/data/attic/blobs"),
+        ({"ringrift_path": "/srv/ringrift"}, "/srv/ringrift/data/attic/blobs"),
+        ({"ringrift_path": "/srv", "storage_paths": {"blobs": "/mnt/big/blobs"}}, "/mnt/big/blobs"),
+    ],
+)
+def test_the_files_of_a_host_are_where_its_worker_has_them(fields: dict[str, Any], folder: str) -> None:
+    """A path that is relative is so to the home of its user."""
+    assert host(**fields).blob_folder == folder
+
+
+def test_a_hub_is_not_started_and_reached_by_three_transports() -> None:
+    """It holds copies; a host behind a wall that lets nobody in is reached by none."""
+    hub = host(role="hub", storage_paths={"blobs": "/mnt/blobs"}, ssh_key="~/.ssh/k", ssh_port=2222, ssh_host_key=KEY)
+
+    assert hub.is_hub
+    assert hub.reason_to_skip() == "its role is hub: it holds copies and runs nothing"
+    assert [way.transport for way in _host_endpoints(hub)] == ["ssh", "rsync", "base64"]
+    [first, *_] = _host_endpoints(hub)
+    assert (first.addresses, first.folder, first.port) == (("attic.lan",), "/mnt/blobs", 2222)
+    assert (first.identity, first.host_keys, first.node) == ("~/.ssh/k", (KEY,), "attic")
+    check_endpoint(first)
+    assert _host_endpoints(host(nat_blocked=True)) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tailscale_ip": "-oProxyCommand=x"},
+        {"tailscale_ip": "a b"},
+        {"ssh_host_key": "ssh-ed25519"},
+        {"ssh_host_key": f"ssh-ed25519 {'A' * 68};id"},
+        {"ssh_host_key": [KEY, "x"]},
+        {"storage_paths": {"blobs": "relative"}},
+        {"storage_paths": {"blobs": "/a\nb"}},
+        {"ssh_key": "-F/etc/passwd"},
+        {"ssh_key": "/a'b"},
+        {"ssh_key": "/a%h"},
+    ],
+)
+def test_words_that_a_command_line_could_misread_are_refused(fields: dict[str, Any]) -> None:
+    """With the name of the row."""
+    with pytest.raises(SettingsError, match=r"hosts\.attic\."):
+        host(**fields)
+
+
+def test_a_member_is_reached_where_it_answers_and_only_by_its_key() -> None:
+    """The chosen address instead of the first, and the pins of its row."""
+    row = host(tailscale_ip="100.64.0.7", ssh_host_key=KEY)
+    address = parse_address("http://127.0.0.1:8770")
+
+    command = ssh_command(row, address, ["ssh"], Random(1), tunnel=True, destination="attic.lan")
+
+    assert command[command.index("--") + 1] == "attic.lan"
+    assert "HostKeyAlias=attic" in command
+    assert any(KEY in word and word.startswith("KnownHostsCommand=") for word in command)
+    plain = ssh_command(host(), address, ["ssh"], Random(1), tunnel=True)
+    assert not [word for word in plain if "HostKey" in word or "KnownHosts" in word]

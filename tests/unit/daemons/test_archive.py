@@ -5,7 +5,8 @@ from pathlib import Path
 from ringrift.blobs.folder import FolderBlobs
 from ringrift.daemons.sweep import _ARCHIVED_AT_ONCE, sweep
 from ringrift.jobs import Play
-from ringrift.kernel.settings import StoreSettings, SweepSettings
+from ringrift.kernel.settings import Settings, StoreSettings
+from ringrift.kernel.value import changed
 from ringrift.store.sqlite.tx import SqliteTx
 from unit.pipeline.story import blob
 from unit.work.world import World, play
@@ -17,7 +18,7 @@ async def sweep_once(world: World, folder: Path, jobs_max: int) -> int:
     """Sweep once; how many jobs are not archived."""
     blobs, settings = FolderBlobs(folder / "blobs"), StoreSettings(jobs_max=jobs_max)
     parts = {"store": world.store, "blobs": blobs, "envelopes": world.envelopes, "clock": world.clock}
-    await sweep(store_settings=settings, sweep_settings=SweepSettings(), **parts)
+    await sweep(settings=changed(Settings(), store=settings), **parts)
     async with world.store.begin() as tx:
         assert isinstance(tx, SqliteTx)
         [(count,)] = tx._db.execute("SELECT count(*) FROM jobs")

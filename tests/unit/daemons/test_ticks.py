@@ -18,7 +18,8 @@ from ringrift.events.data import Corrupted
 from ringrift.events.node import Left
 from ringrift.events.work import Enqueued
 from ringrift.jobs import STAGE, Sync
-from ringrift.kernel.settings import StoreSettings, SweepSettings
+from ringrift.kernel.settings import Settings, StoreSettings
+from ringrift.kernel.value import changed
 from ringrift.pipeline.line import Stage
 from unit.daemons.disks import Disks
 from unit.pipeline.story import VARIANT, at
@@ -156,7 +157,7 @@ def test_a_copy_on_a_silent_node_does_not_count(tmp_path: Path) -> None:
 async def swept(world: World, blobs: FolderBlobs, settings: StoreSettings) -> None:
     """Sweep once on the node of *world*."""
     parts = {"store": world.store, "blobs": blobs, "envelopes": world.envelopes, "clock": world.clock}
-    await sweep(store_settings=settings, sweep_settings=SweepSettings(), **parts)
+    await sweep(settings=changed(Settings(), store=settings), **parts)
 
 
 def test_a_sweep_drops_old_events_and_corrupt_files(tmp_path: Path) -> None:

@@ -21,8 +21,10 @@ def drawn() -> dict[str, str]:
             rest = line[4:]  # more leaves of the same branch
         else:
             continue
-        leaves = [word.strip() for word in rest.split("·")]
-        hangs_on |= {leaf: branch for leaf in leaves if LEAF.fullmatch(leaf)}
+        for leaf in rest.split("·"):  # "One > Another": a kind of a kind
+            names = [word.strip() for word in leaf.split(">")]
+            bases = [branch, *names[:-1]]
+            hangs_on |= {name: base for name, base in zip(names, bases, strict=True) if LEAF.fullmatch(name)}
     return hangs_on
 
 

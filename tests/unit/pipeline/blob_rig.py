@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ringrift.daemons.sweep import sweep
-from ringrift.kernel.settings import StoreSettings, SweepSettings
+from ringrift.kernel.settings import Settings, SweepSettings
 from ringrift.kernel.value import changed
 from ringrift.pipeline.line import Line, Stage
 from ringrift.sim.blobs import MemoryBlobs
@@ -44,7 +44,7 @@ class Shelf:
     async def sweep(self, limits: SweepSettings = SWEEP, blobs: MemoryBlobs | None = None) -> set[str]:
         """What is left after one sweep."""
         parts = {"store": self.world.store, "envelopes": self.world.envelopes, "clock": self.world.clock}
-        await sweep(blobs=blobs or self.blobs, store_settings=StoreSettings(), sweep_settings=limits, **parts)
+        await sweep(blobs=blobs or self.blobs, settings=changed(Settings(), sweep=limits), **parts)
         return set(self.blobs.files)
 
 

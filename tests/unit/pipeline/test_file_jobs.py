@@ -1,19 +1,24 @@
 """A node makes the requested copies, publishes where blobs really are, and loses nothing over one bad target."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from ringrift.blobs.folder import FolderBlobs
+from ringrift.blobs.parts import FolderPart
 from ringrift.cluster.roster import NodeRecord
 from ringrift.events import data, model
 from ringrift.jobs import Distribute, Export, Play, Sync
 from ringrift.kernel.errors import JobFailed, NodeAway, NoRoom, NoRoute
-from ringrift.kernel.settings import Replicas, Settings
+from ringrift.kernel.settings import Settings
+from ringrift.kernel.transfer_settings import Replicas
 from ringrift.kernel.value import changed
+from ringrift.pipeline.copies import plan_nodes
 from ringrift.pipeline.file_jobs import FileJobs
+from ringrift.sync.failed_copies import FAILED, FailedCopy
 from ringrift.sync.transfer import Transfer
+from ringrift.work.desk import JobOutcome
 from ringrift.work.limits import LineWork
 from ringrift.workload.api import Artifact, JobResult
 from unit.work.world import World, play
@@ -25,7 +30,7 @@ FAKE = LineWork(workload="fake")
 class FullBlobs(FolderBlobs):
     """A folder on a disk without room."""
 
-    async def write(self, blob: str, chunks: AsyncIterator[bytes]) -> int:
+    def part(self, blob: str, owner: str) -> FolderPart:
         raise NoRoom(str(self.folder.root))
 
 
@@ -71,6 +76,12 @@ def log(folder: Path, story: Callable[[World, Fleet], Awaitable[None]]) -> None:
 def sync(blob: str, source: str = "near") -> Sync:
     """A wish for copies."""
     return Sync(variant=V, blob=blob, kind_of="games", source=source)
+
+
+async def failed(world: World) -> list[FailedCopy]:
+    """The copies that could not be made yet."""
+    async with world.store.read() as view:
+        return await FAILED.all(view)
 
 
 def nothing() -> None:
@@ -170,6 +181,35 @@ def test_a_full_disk_elsewhere_does_not_undo_a_copy(tmp_path: Path) -> None:
         made = await fleet.file_jobs().move(sync(blob), nothing)
 
         assert made.events[0].nodes == ("near",)
+        assert [(row.target, row.failures) for row in await failed(world)] == [("far", 1)]
+
+    log(tmp_path, story)
+
+
+def test_where_one_node_fails_the_next_best_gets_the_copy(tmp_path: Path) -> None:
+    """The copy that could not be made is a row until the node has the file after all."""
+
+    async def story(world: World, fleet: Fleet) -> None:
+        for node in ("near", "far", "other"):
+            await world.beat(node)
+        blob = await fleet.put(b"games", "near")
+        fleet.silent = {"far"}
+
+        made = await fleet.file_jobs().move(sync(blob), nothing)
+        assert made.events[0].nodes == ("near", "other")
+        [row] = await failed(world)
+        assert (row.blob, row.target, row.kind, row.variant, row.failures) == (blob, "far", "games", V, 1)
+
+        retry = Sync(variant=V, blob=blob, kind_of="games", source="near", repair=True, target="far")
+        assert await fleet.file_jobs().move(retry, nothing) == JobOutcome()
+        assert [row.failures for row in await failed(world)] == [2]
+        fleet.silent = set()
+        made = await fleet.file_jobs().move(retry, nothing)
+
+        assert made.events == (
+            data.Synced(variant=V, blob=blob, kind="games", nodes=("far", "near", "other"), repair=True),
+        )
+        assert await failed(world) == []
 
     log(tmp_path, story)
 
@@ -215,7 +255,7 @@ def test_a_result_is_recorded_and_linked_to_its_inputs(tmp_path: Path) -> None:
 
         assert [event.name() for event in made.events] == ["selfplay.batch_finished"]
         assert made.events[0].ephemeral
-        assert [record.index for record in made.records] == [{"blob": "b" * 64, "node": "here"}]
+        assert [(record.kind, record.id) for record in made.records] == [("holding", f"{'b' * 64}@here")]
         assert made.links == (("b" * 64, "m" * 64),)
         assert [(origin.blob, origin.node, origin.kind, origin.games) for origin in made.origins] == [
             ("b" * 64, "here", "games", 3)
@@ -236,3 +276,16 @@ def test_a_refused_batch_is_no_parent_of_the_samples(tmp_path: Path) -> None:
         assert made.links == (("s" * 64, "b" * 64),)
 
     log(tmp_path, story)
+
+
+def test_nodes_of_one_machine_are_near_each_other() -> None:
+    """So that a second copy goes to another one, unless labels say otherwise; a hub is a place of its own."""
+    places = {"a": {}, "b": {"site": "rack"}}
+    rows = [
+        NodeRecord(id=id, profile="full", address=f"/{id}", beat=1, machine="m", labels=labels)
+        for id, labels in places.items()
+    ]
+
+    nodes = plan_nodes(rows, hubs={"far": 9})
+
+    assert {id: node.site for id, node in nodes.items()} == {"a": "m", "b": "rack", "far": "far"}

@@ -5,7 +5,7 @@ from pathlib import Path
 from ringrift.cluster.roster import NodeRecord
 from ringrift.events import data, model
 from ringrift.jobs import Distribute
-from ringrift.kernel.settings import Replicas
+from ringrift.kernel.transfer_settings import Replicas
 from ringrift.pipeline.health_survey import _thin_blobs
 from ringrift.pipeline.line import LINES, Line
 from unit.pipeline.test_file_jobs import Fleet, V, log, nothing, sync

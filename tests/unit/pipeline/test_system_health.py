@@ -180,9 +180,10 @@ def test_most_of_the_nodes_decide() -> None:
 
 
 def test_the_breaker_of_a_node_is_not_that_of_all() -> None:
-    """Others go on without a node; no node goes on without a stage or a workload, until one job is tried."""
+    """Others go on without a node or a link; no node goes on without a stage or a workload, until one job is tried."""
     for name, state, status in (
         ("node:n1", BreakerState.OPEN, Status.DEGRADED),
+        ("link:n1/ssh", BreakerState.OPEN, Status.DEGRADED),
         ("stage:train", BreakerState.OPEN, Status.UNHEALTHY),
         ("workload:fake", BreakerState.OPEN, Status.UNHEALTHY),
         ("workload:fake", BreakerState.HALF_OPEN, Status.DEGRADED),

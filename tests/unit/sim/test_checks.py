@@ -55,12 +55,11 @@ def test_what_a_worker_was_promised_and_is_not_there_is_detected() -> None:
     """A result that was acknowledged, or one of its files, is missing; a batch may be known by its file alone."""
     finished, files = {("a", 1)}, {"f"}
 
-    assert checks.acknowledged_are_there([("w", ("a", 1), ["f"])], finished, (), (), files) == []
-    assert checks.acknowledged_are_there([("w", ("a", 2), ["f"])], finished, (), (), files)
-    assert checks.acknowledged_are_there([("w", ("a", 1), ["g"])], finished, (), (), files)
-    assert checks.acknowledged_are_there([("w", ("island:w:1", 0), ["f"])], finished, (), ["f"], files) == []
-    assert checks.acknowledged_are_there([("w", ("island:w:1", 0), ["f"])], finished, ["island:w:1"], (), files) == []
-    assert checks.acknowledged_are_there([("w", ("island:w:1", 0), ["f"])], finished, (), (), files)
+    assert checks.acknowledged_are_there([("w", ("a", 1), ["f"])], finished, (), files) == []
+    assert checks.acknowledged_are_there([("w", ("a", 2), ["f"])], finished, (), files)
+    assert checks.acknowledged_are_there([("w", ("a", 1), ["g"])], finished, (), files)
+    assert checks.acknowledged_are_there([("w", ("island:w:1", 0), ["f"])], finished, ["f"], files) == []
+    assert checks.acknowledged_are_there([("w", ("island:w:1", 0), ["f"])], finished, (), files)
 
 
 def test_a_lease_of_two_and_a_batch_that_counts_twice_are_detected() -> None:

@@ -32,6 +32,21 @@ def test_holders_are_listed_by_blob(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_copies_of_many_blobs_are_read_together(tmp_path: Path) -> None:
+    """With their sizes, and also for those that nobody holds; a beginning of a name finds those that somebody does."""
+
+    async def story(world: World) -> None:
+        async with world.store.begin() as tx:
+            await ledger.add(tx, [(BLOBS[0], "one", 7), (BLOBS[0], "two", 7), (BLOBS[2], "one", 9)])
+        async with world.store.read() as view:
+            copies = await ledger.copies(view, BLOBS[:3])
+            listed = [await ledger.find_listed(view, prefix, 9) for prefix in ("", "9", "e")]
+        assert copies == {BLOBS[0]: (["one", "two"], 7), BLOBS[1]: ([], 0), BLOBS[2]: (["one"], 9)}
+        assert listed == [[BLOBS[0], BLOBS[2]], [BLOBS[2]], []]
+
+    play(tmp_path, story)
+
+
 def test_the_ledger_is_corrected_to_the_observed_files(tmp_path: Path) -> None:
     """Whatever it listed for a node, afterwards it lists exactly the files there, and nothing else has changed."""
 

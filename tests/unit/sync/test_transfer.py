@@ -135,7 +135,7 @@ def test_without_a_good_copy_there_is_no_route(tmp_path: Path) -> None:
         assert (lost.value.blob, lost.value.tried, lost.value.gone) == (blob, ("far", "near"), True)
         assert await nodes.have(blob) == []
         assert await world.holders(blob) == []
-        assert list((tmp_path / "here" / "tmp").iterdir()) == []
+        assert list((tmp_path / "here" / "partial").iterdir()) == []
 
     with_nodes(tmp_path, story)
 

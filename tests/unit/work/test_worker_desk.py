@@ -20,7 +20,8 @@ from ringrift.kernel.settings import Settings, WorkSettings
 from ringrift.node import Node
 from ringrift.sim.blobs import MemoryBlobs
 from ringrift.store.ports import JobRow, Lease, Renewal
-from ringrift.sync.remote_blobs import BlobCache, WriteBlob
+from ringrift.sync.blob_messages import WriteBlob
+from ringrift.sync.remote_blobs import BlobCache
 from ringrift.threads import beside
 from ringrift.work.checkpoints import Checkpoint, decode_checkpoints
 from ringrift.work.desk import Done, Fault

@@ -120,7 +120,13 @@ async def inline(call: Callable[..., Any], *args: Any) -> Any:
     return call(*args)
 
 
-def play(folder: Path, story: Callable[[World], Awaitable[T]], *, simulated: bool = False) -> T:
+def play(
+    folder: Path,
+    story: Callable[[World], Awaitable[T]],
+    *,
+    simulated: bool = False,
+    seconds_max: float = STORY_SECONDS_MAX,
+) -> T:
     """Run *story* in a new world; it must end in time.
 
     The store is the real one on the simulator's disk, in memory: real files and threads are the contract suite's.
@@ -132,7 +138,7 @@ def play(folder: Path, story: Callable[[World], Awaitable[T]], *, simulated: boo
         clock = ManualClock()
         settings = StoreSettings(path="store.db", tx_seconds_max=5.0)
         opened = open_store(settings, clock, offload=inline, vfs=disk.name)
-        async with asyncio.timeout(None if simulated else STORY_SECONDS_MAX), opened as store:
+        async with asyncio.timeout(None if simulated else seconds_max), opened as store:
             return await story(World(store, clock))
 
     try:

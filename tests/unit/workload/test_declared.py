@@ -36,6 +36,22 @@ def on(heap: type[Heap], **fields: object) -> Nim:
     return declaring(Other, **fields)
 
 
+class _Gullible(Fake):
+    """It makes a batch of any file."""
+
+    def run(self, job: JobSpec, ctx: JobContext) -> JobResult:
+        if job.stage == "ingest":
+            return JobResult((ctx.publish("report", b"", {}),))
+        return super().run(job, ctx)
+
+
+def test_a_workload_that_declares_game_files_refuses_others(tmp_path: Path) -> None:
+    """The fake does; one that takes any file is found out."""
+    findings = check(_Gullible(), "hex8_2p", tmp_path)
+
+    assert findings == ["ingest accepts a file that is none of games", "ingest accepts a model"]
+
+
 class Playing(Heap):
     """Every position is of the same class."""
 

@@ -1,20 +1,24 @@
-"""Show what takes space and what may go; adopt a folder after its disk was replaced, or give up the files of a node."""
+"""Show what became of games and files, where they are and what may go; verify, copy, import, adopt or give up files."""
 
 import os
 from pathlib import Path
-from typing import Any
 
 from ringrift.blobs.folder import Folder, FolderBlobs
 from ringrift.cli.command import Command, Context, Output, Parser, by_verb
+from ringrift.cli.data_files import export_npz, import_games, validate
+from ringrift.cli.data_status import data_status
+from ringrift.cli.data_sync import data_sync
+from ringrift.cli.data_verify import choose_nodes, data_verify
+from ringrift.cli.data_where import data_where
 from ringrift.cli.disk_usage import Usage, fate_table, size_text, survey_home, survey_node, usage_table
 from ringrift.cli.presence import observe
 from ringrift.cluster.daemon_commands import issue
-from ringrift.cluster.roster import NODES, NodeRecord
+from ringrift.cluster.roster import NodeRecord
 from ringrift.daemons.sweep import sweep
 from ringrift.events.catalog import decode
 from ringrift.events.daemon import CommandIssued
 from ringrift.events.data import Removed
-from ringrift.kernel.errors import InputError, NodeAway, require_name
+from ringrift.kernel.errors import InputError, NodeAway
 from ringrift.sync import ledger
 
 _FORGOTTEN_AT_ONCE = 500  # files in one transaction
@@ -22,28 +26,24 @@ _SWEEPS_MAX, _EVENTS_MAX = 1_000, 100_000  # parts of a folder that are swept, a
 
 
 def _arguments(parser: Parser) -> None:
-    verbs = "du: sizes by kind, and what pins them; gc: delete what the retention rule lets go; adopt: let a folder "
-    verbs += "without the right marker be that of its node; give-up: forget the files of a node"
-    parser.add_argument("verb", choices=tuple(_VERBS), help=verbs)
-    parser.add_argument("node", nargs="?", help="name of the node; without it du and gc take all, adopt only reports")
-    parser.add_argument("--dry-run", action="store_true", help="gc: only say what would be deleted, and why not more")
+    verbs = "status: what became of every slot of self-play, what nodes hold, what has one copy; where: which nodes "
+    verbs += "have the file HASH; verify: hash every file; sync: make second copies now; "
+    verbs += "du: sizes by kind, and what pins them; gc: delete what the retention rule lets go; adopt: let a folder "
+    verbs += "without the right marker be that of its node; give-up: forget the files of a node; "
+    verbs += "import: count the games of a file from elsewhere, each once; export: write the samples HASH, by default "
+    verbs += "the newest, as .npz; validate: check a .npz FILE"
+    parser.add_argument("verb", choices=(*_VERBS, _VALIDATE), help=verbs)
+    parser.add_argument("node", nargs="?", help="NODE (without it verify, du and gc take all), HASH or FILE")
+    parser.add_argument("--variant", metavar="NAME", help="import, export: the variant (default: the only line's)")
+    parser.add_argument("--npz", nargs="?", const="", metavar="FILE", help="export: the file to write")
+    parser.add_argument("--dry-run", action="store_true", help="gc, sync: only say what would be done, and why")
     parser.add_argument("--folder", metavar="PATH", help="adopt: its blob folder (default: the recorded one)")
     parser.add_argument("--yes", action="store_true", help="adopt: every folder of this machine without a marker")
 
 
-async def _nodes(context: Context) -> list[NodeRecord]:
-    """The node that is named, else all.  Raises UnknownName."""
-    name = context.options.node
-    async with context.store.read() as view:
-        nodes = await NODES.scan(view)
-    if name is not None:
-        require_name("node", name, nodes)
-    return [node for id, node in nodes.items() if name in (None, id) and node.has_files]
-
-
 async def _holdings(context: Context) -> list[tuple[NodeRecord, list[str]]]:
     """Nodes, each with the files that the store knows there.  Raises UnknownName."""
-    nodes = await _nodes(context)
+    nodes = await choose_nodes(context)
     async with context.store.read() as view:
         return [(node, sorted(await ledger.held_by(view, node.id))) for node in nodes]
 
@@ -60,7 +60,7 @@ async def _adopt(context: Context) -> Output:
     options, rows, texts = context.options, [], []
     for node, blobs in await _holdings(context):
         folder = _folder(node, context)
-        marker, here = folder.read_marker(), sum(folder.path(blob).exists() for blob in blobs)
+        marker, here = folder.read_marker(), len(Folder(folder.root).have(blobs))
         state = "has its marker" if marker == node.id else f"belongs to node {marker}"
         if marker is None:
             state = f"has no marker; if this is the right folder:  ringrift data adopt {node.id}"
@@ -94,7 +94,7 @@ async def _give_up(context: Context) -> Output:
 async def _survey(context: Context) -> tuple[list[Usage], list[str]]:
     """The usage of every node, or of the one that is named, and a line for each that cannot be looked at here."""
     rows, away = list[Usage](), list[str]()
-    for node in await _nodes(context):
+    for node in await choose_nodes(context):
         try:
             rows += await survey_node(context.store, node, context.settings.sweep, context.clock.now())
         except NodeAway as error:
@@ -120,7 +120,7 @@ async def _gc(context: Context) -> Output:
         return Output(value={"usage": rows, "away": away}, text="\n".join([text, *away]))
     results: list[dict[str, str]] = []
     running = await observe(context.store, context.clock, context.settings.cluster.beat_seconds)
-    for node in await _nodes(context):
+    for node in await choose_nodes(context):
         is_running = node.id in {record.id for record in running.present}
         results.append({"node": node.id, "result": await (_ask_to_sweep if is_running else _sweep)(context, node)})
     lines = [f"node {row['node']}: {row['result']}" for row in results]
@@ -138,11 +138,9 @@ async def _sweep(context: Context, node: NodeRecord) -> str:
     """Do what the daemon of *node*, which does not run, would do."""
     store, settings, start = context.store, context.settings, context.store.position
     envelopes, blobs = context.envelopes(node.id), FolderBlobs(node.address, node.id)
-    parts: dict[str, Any] = {"store": store, "blobs": blobs, "envelopes": envelopes, "clock": context.clock}
-    parts |= {"store_settings": settings.store, "sweep_settings": settings.sweep}
     try:
         for _ in range(_SWEEPS_MAX):
-            if await sweep(**parts):
+            if await sweep(store=store, blobs=blobs, envelopes=envelopes, clock=context.clock, settings=settings):
                 break
     except NodeAway as error:
         return str(error)
@@ -154,13 +152,27 @@ async def _sweep(context: Context, node: NodeRecord) -> str:
     return f"deleted {count:,} files, {size_text(size)}; what stays, and why:  ringrift data du {node.id}"
 
 
-def _prepare(context: Context) -> None:
+def _prepare(context: Context) -> Output | None:
     options = context.options
     if not options.node and (options.verb == "give-up" or options.folder):
         raise InputError(f"name the node:  ringrift data {options.verb} NODE  (ringrift status  shows them)")
-    if options.dry_run and options.verb != "gc":
-        raise InputError(f"--dry-run belongs to gc:  ringrift data gc --dry-run; {options.verb} has no such option")
+    if not options.node and options.verb in _ARGUMENTS:
+        raise InputError(f"argument missing:  ringrift data {options.verb} {_ARGUMENTS[options.verb]}")
+    if options.verb == "export" and options.npz is None:
+        raise InputError("name the format:  ringrift data export [HASH] --npz [FILE]")
+    for name, verbs in _OPTIONS.items():
+        if getattr(options, name) not in (None, False) and options.verb not in verbs:
+            option, places = f"--{name.replace('_', '-')}", " and ".join(verbs)
+            raise InputError(
+                f"{option} belongs to {places}:  ringrift data {verbs[0]} {option}; {options.verb} has none"
+            )
+    return validate(context) if options.verb == _VALIDATE else None
 
 
-_VERBS = {"du": _du, "gc": _gc, "adopt": _adopt, "give-up": _give_up}
+_VALIDATE = "validate"  # it needs no store
+_ARGUMENTS = {"import": "FILE [--variant NAME]", "where": "HASH  (its beginning is enough)", _VALIDATE: "FILE"}
+_OPTIONS = {"dry_run": ("gc", "sync"), "npz": ("export",), "variant": ("import", "export"), "folder": ("adopt",)}
+_OPTIONS |= {"yes": ("adopt",)}
+_VERBS = {"status": data_status, "where": data_where, "verify": data_verify, "sync": data_sync}
+_VERBS |= {"du": _du, "gc": _gc, "adopt": _adopt, "give-up": _give_up, "import": import_games, "export": export_npz}
 COMMAND = Command(arguments=_arguments, prepare=_prepare, question=by_verb(_VERBS))

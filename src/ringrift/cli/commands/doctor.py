@@ -1,16 +1,17 @@
 """Check this machine, and print the settings in force with the origin of each."""
 
 import asyncio
-import hashlib
 import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from ringrift.blobs.folder import Folder
+from ringrift.blobs.packs import is_intact
 from ringrift.cli.command import Command, Context, Output, open_existing
 from ringrift.cli.faults import ask_disk, nearest, node_faults
 from ringrift.cli.formats import table
@@ -18,14 +19,14 @@ from ringrift.cli.plan_view import describe_machine, look_at_plan, settings_of_p
 from ringrift.cluster.roster import NODES
 from ringrift.environment import VARIABLES, InForce
 from ringrift.events import catalog
-from ringrift.kernel.errors import RingriftError, printable
+from ringrift.kernel.errors import NoRoute, RingriftError, printable
 from ringrift.kernel.extras import EXTRAS
-from ringrift.kernel.ids import is_blob
 from ringrift.pipeline.records import CHECKED
 from ringrift.store.open import inspect_store
 from ringrift.workload.registry import Registry
 
 _FREE_BYTES_MIN = 1 << 30
+_BLOBS_AT_ONCE = 500
 _BLOB_BYTES_MAX = 1 << 30  # how much of the files of a node is read, some seconds
 _BLOB_SECONDS_MAX = 60.0
 _Check = tuple[str, bool, str]
@@ -69,12 +70,13 @@ def _find_damage(folder: Folder) -> str:
     damaged, left = [], _BLOB_BYTES_MAX
     if away := folder.find_away():
         return away.reason
-    for path in folder.root.glob("??/*"):
-        if is_blob(path.name) and left > 0:
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-                left -= file.tell()
-            damaged += [path.name[:12]] if digest != path.name else []
+    page = folder.page("", _BLOBS_AT_ONCE)
+    while page and left > 0:
+        for stored in page:
+            with suppress(NoRoute, FileNotFoundError):  # deleted meanwhile
+                damaged += [] if left <= 0 or is_intact(stored.blob, folder.locate(stored.blob)) else [stored.blob[:12]]
+            left -= stored.size
+        page = folder.page(page[-1].blob, _BLOBS_AT_ONCE)
     remedy = "a running node replaces them from other copies"
     return f"{folder.root}: damaged: {', '.join(damaged)}: {remedy}" if damaged else ""
 

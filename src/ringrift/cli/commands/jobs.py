@@ -16,10 +16,11 @@ from ringrift.kernel.errors import InputError, printable, require_name, require_
 from ringrift.kernel.ids import is_blob
 from ringrift.kernel.value import changed
 from ringrift.store.ports import LIVE_STATES, STATES
-from ringrift.work.desk import cancel_job, retry_job
+from ringrift.work.desk import cancel_job
 from ringrift.work.failures import JobFailure, latest_failures
 from ringrift.work.job_facts import JobFacts, find_job, job_facts
 from ringrift.work.launch.output import attempts, read_output, worker_name
+from ringrift.work.retries import retry_job
 
 _POLL_SECONDS = 0.2
 _LIMIT_MAX = 100_000

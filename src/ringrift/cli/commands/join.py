@@ -43,6 +43,7 @@ def _arguments(parser: Parser) -> None:
     add("--token-file", metavar="FILE", help="file with the token, - for standard input; only the first join needs one")
     add("--profile", choices=_PROFILES, metavar="P", help=f"what it does: {', '.join(_PROFILES)} (default: full)")
     add("--label", action="append", default=[], metavar="K=V", help="a word about this machine (may be repeated)")
+    add("--serve", metavar="ADDR", help="also serve files to other workers at HOST:PORT, e.g. 0.0.0.0:8771")
     add("--program", action="store_true", help="only store a key with which programs of this home connect, and end")
 
 
@@ -78,6 +79,7 @@ def _read_settings(options: Namespace, home: WorkerHome, before: Membership | No
         preset |= {"node.coordinators": before.addresses, "node.profile": before.profile, "node.labels": before.labels}
         preset |= {"wire.ca": str(home.ca)} if before.ca else {}
     typed: dict[str, object] = {"node.profile": options.profile, "node.labels": _labels(options.label) or None}
+    typed["node.serve"] = options.serve
     typed["node.coordinators"] = tuple(options.urls) or None
     typed = {name: value for name, value in typed.items() if value is not None} | overrides
     if key is not None:

@@ -2,7 +2,7 @@
 
 from ringrift.cli.command import Command, Context, Output, Parser
 from ringrift.cli.formats import short, table, timestamp
-from ringrift.pipeline.lineage import Lineage, lineage
+from ringrift.pipeline.lineage import Lineage, code_of, lineage
 from ringrift.pipeline.models import resolve
 from ringrift.store.ports import Origin
 
@@ -61,7 +61,7 @@ def _groups(tree: Lineage) -> list[str]:
 def _batches(tree: Lineage) -> list[str]:
     rows = []
     for batch in tree.batches:
-        start = (f"  {batch.blob}", batch.node, short(batch.model), batch.version or "—")
+        start = (f"  {batch.blob}", batch.node, short(batch.model), code_of(batch) or "—")
         rows.append((*start, batch.games, batch.seed, timestamp(batch.time)))
     return [table(("  batch", "node", "model", "code", "games", "seed", "time"), rows)] if rows else []
 

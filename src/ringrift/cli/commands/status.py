@@ -17,6 +17,7 @@ from ringrift.kernel.breaker import BreakerState
 from ringrift.kernel.stall_detector import StallDetector
 from ringrift.pipeline.health_survey import read_facts
 from ringrift.pipeline.line import LINES
+from ringrift.pipeline.prefetch import champion_spread, spread_text
 from ringrift.pipeline.system_health import SystemHealth, judge
 from ringrift.store.ports import STATES
 from ringrift.work.breakers import StoredBreaker
@@ -38,7 +39,8 @@ def _as_text(state: Mapping[str, Any], now: float) -> str:
     problems, off = _problems(state, now), disabled_lines(state["nodes"])
     brakes = [*brake_lines(state["run_states"], now), *(_breaker_line(breaker, now) for breaker in state["breakers"])]
     parts = ["\n".join(fault_lines(state["faults"])), "\n".join(brakes), _health_line(state["health"])]
-    parts += [f"log: {state['position']} events", table(head, lines)]
+    spreads = [f"champion of {name}: {spread_text(spread)}" for name, spread in state["spreads"].items() if spread]
+    parts += [f"log: {state['position']} events", table(head, lines), "\n".join(spreads)]
     parts += [table(("jobs", *STATES), jobs), table(("node", "profile", "now", "blobs"), nodes), "\n".join(off)]
     parts += [f"roles: {roles or 'none'}", "\n  ".join(["problems:", *problems]) if problems else "problems: none"]
     return "\n\n".join(filter(None, parts))
@@ -90,8 +92,10 @@ async def _question(context: Context) -> Output:
         moved -= {id for id, text in states.items() if text is NodeState.STARTING}
         survey = SurveyedNodes(nodes=tuple(nodes), silent=silent, moved=moved, seconds=seconds)
         facts = await read_facts(view, survey, settings, clock, StallDetector())
-        state = {"run_states": facts.run_states, "position": context.store.position, "lines": await LINES.all(view)}
+        lines = await LINES.all(view)
+        state = {"run_states": facts.run_states, "position": context.store.position, "lines": lines}
         state |= {"tally": tally} | {name: await view.jobs((name,), _LISTED_MAX) for name in ("claimed", "dead")}
+        state |= {"spreads": {line.variant: await champion_spread(view, line) for line in lines}}
         state |= {"nodes": nodes, "node_states": states, "roles": await view.roles()}
         state |= {"deliveries": await view.deliveries(("parked", "dead"), _LISTED_MAX), "alerts": facts.alerts}
     faults = [*context.faults, *node_faults(nodes, clock, beat_seconds)]

@@ -1,6 +1,7 @@
 """Start a whole cluster in the foreground: a coordinator and workers, here or on the hosts of a file, until Ctrl-C."""
 
 import asyncio
+import os
 import shlex
 import sys
 from argparse import Namespace
@@ -22,7 +23,7 @@ from ringrift.cli.members import (
     worker_name,
 )
 from ringrift.cli.run_plan import cores
-from ringrift.cluster.hosts import Host, read_hosts
+from ringrift.cluster.hosts import Host, find_destination, read_hosts
 from ringrift.kernel.errors import ChildDied, SettingsError, require_range
 from ringrift.threads import beside
 from ringrift.wire.address import is_loopback, parse_address
@@ -71,7 +72,7 @@ class _Cluster:
         """Start every member, then watch them.  Raises ChildDied when the coordinator has ended."""
         context, options = self._context, self._context.options
         home, settings = context.effective.home, context.settings
-        command = own_command(_COORDINATOR, *_own_arguments(options), home=home, settings={})
+        command = own_command(_COORDINATOR, *_own_arguments(options), home=home, settings=_link_settings(options))
         coordinator = await self._members.start(_COORDINATOR, command)
         await asyncio.wait((coordinator.ended, self._address), return_when=asyncio.FIRST_COMPLETED)
         if self._address.done():
@@ -89,12 +90,18 @@ class _Cluster:
                 name, slots = worker_name(own, number), {"work.slots": max(cores() // nodes, 1)}
                 command = worker_command(home, name, number, url, common_arguments(options, home), slots)
                 await self._members.start(name, command, await make_member_token(store, name, now()))
-            for host in hosts:
-                command = ssh_command(host, address, ssh, rng, tunnel=tunnel)
+            destinations = await asyncio.gather(*map(find_destination, hosts))
+            for host, destination in zip(hosts, destinations, strict=True):
+                command = ssh_command(host, address, ssh, rng, tunnel=tunnel, destination=destination)
                 token = await make_member_token(store, host.name, now(), host.scopes())
                 await self._members.start(host.name, command, token)
         names = ", ".join(member.name for member in self._members.running[1:])
         self._live.line(f"started {names or 'no worker'}; Ctrl-C ends all of them")
+
+
+def _link_settings(options: Namespace) -> dict[str, object]:
+    """The settings by which the coordinator reaches the files of hosts, as this command reaches the hosts."""
+    return {"links.hosts": os.path.abspath(options.hosts), "links.ssh": options.ssh} if options.hosts else {}
 
 
 async def _up(context: Context, live: Live, nodes: int, hosts: Sequence[Host]) -> int:

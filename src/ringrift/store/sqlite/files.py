@@ -109,7 +109,7 @@ def only_one(lock: Path, holder: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             name = os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode(errors="replace").strip()
-            raise NotLeader("coordinator", name or "another process") from error
+            raise NotLeader(lock.stem, name or "another process") from error
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{holder} (process {os.getpid()})\n".encode(), 0)
         yield

@@ -285,8 +285,8 @@ SELECT role, holder, term, renewals, seconds FROM roles ORDER BY role;
 SELECT role, holder, term, renewals, seconds FROM roles WHERE role = ?;
 
 -- name: hold_role
--- Take a role in a new term.
-INSERT INTO roles VALUES (?1, ?2, 1, 0, ?3)
+-- Take a role in a new term; the first one of a role lies in the epoch of all others.
+INSERT INTO roles VALUES (?1, ?2, 1 + (coalesce((SELECT max(term) FROM roles), 0) >> 32 << 32), 0, ?3)
 ON CONFLICT DO UPDATE SET holder = excluded.holder, term = term + 1, renewals = 0, seconds = excluded.seconds;
 
 -- name: renew_role
@@ -296,6 +296,24 @@ UPDATE roles SET renewals = renewals + 1 WHERE role = ?1 AND term = ?2 AND holde
 -- name: release_roles
 -- Free the roles of one holder, or of all; the term stays.
 UPDATE roles SET holder = '' WHERE ?1 IS NULL OR holder = ?1;
+
+-- name: fence_jobs
+-- Raise the fence of every live job into an epoch.
+UPDATE jobs SET fence = (?1 << 32) + (fence & 0xFFFFFFFF) WHERE state IN ('ready', 'claimed');
+
+-- name: end_tasks
+-- End every task: the program that ran it worked for the store that this one is a copy of.
+UPDATE jobs SET state = 'dead', holder = NULL, error = 'the store was restored from a backup'
+WHERE state = 'claimed' AND kind >= 'task:' AND kind < 'task;';
+
+-- name: return_jobs
+-- Return every claimed job to the queue.
+UPDATE jobs SET state = 'ready', holder = NULL, pause = 0, progress = 0, attempts = max(attempts - 1, 0)
+WHERE state = 'claimed';
+
+-- name: fence_roles
+-- Free every role and raise its term into an epoch.
+UPDATE roles SET holder = '', term = (?1 << 32) + (term & 0xFFFFFFFF);
 
 -- name: get_one
 -- One record.

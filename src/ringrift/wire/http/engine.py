@@ -30,8 +30,11 @@ _Untrusted = ssl.SSLCertVerificationError
 class HttpWire:
     """Carries requests and notes over HTTP/1.1, with TLS where the address begins with ``https``."""
 
-    def __init__(self, settings: WireSettings, *, trust_any: bool = False, limits: Limits | None = None) -> None:
+    def __init__(
+        self, settings: WireSettings, *, trust_any: bool = False, authority: str = "", limits: Limits | None = None
+    ) -> None:
         self._settings, self._trust_any, self._limits = settings, trust_any, limits or Limits()
+        self._authority = authority
         self._pools: dict[str, Pool] = {}
 
     async def request(self, address: str, request: Request, seconds_max: float) -> Reply:
@@ -101,7 +104,8 @@ class HttpWire:
         if key not in self._pools:
             settings, context = self._settings, None
             if target.is_tls:
-                context = tls.client_context(settings.ca, trust_any=self._trust_any)
+                trust = {"trust_any": self._trust_any, "authority": self._authority}
+                context = tls.client_context(settings.ca, **trust)  # type: ignore[arg-type]  # as declared
             self._pools[key] = Pool(target, context, _CONNECTIONS_MAX)
         return self._pools[key]
 
