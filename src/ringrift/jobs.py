@@ -21,8 +21,7 @@ from ringrift.kernel.variant import parse
 from ringrift.workload.api import SETTINGS_LENGTH_MAX, JobResult, JobSpec, Scalar, find_block_error
 from ringrift.workload.results import count_in, imported_events, only_artifact
 
-PRIORITY_MIN, PRIORITY_MAX = 0, 100
-URGENT, STAGE, ORDINARY = 90, 60, 40
+PRIORITY_MIN, ORDINARY, STAGE, URGENT, PRIORITY_MAX = 0, 40, 60, 90, 100
 _VECTOR_MAX = 1000
 _Place = Literal["workload", "worker", "node"]
 _TRAITS = ("stage", "runs_in", "plays_games", "queue", "key_fields", "input_fields", "param_fields")

@@ -37,7 +37,9 @@ def start(home: Home) -> Iterator[Start]:
 
 def has_drawn(screen: Terminal) -> bool:
     """Whether the view is there with a line that has a champion."""
-    return LEGEND in screen.text() and "games/s" in screen.text() and "collecting" in screen.text()
+    rows = screen.text().splitlines()
+    has_champion = any(row.startswith("hex8_2p  ") and "generation" in row for row in rows)
+    return LEGEND in screen.text() and "games/s" in screen.text() and has_champion
 
 
 def has_redrawn(session: Session, before: int, _: Terminal) -> bool:

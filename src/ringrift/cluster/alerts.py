@@ -27,6 +27,7 @@ from ringrift.kernel.value import Value, changed
 from ringrift.store.ports import Reads, Tx
 from ringrift.store.records import Records
 
+_STORE = "store"  # the subject of an alert about it
 _LEVELS = ("info", "minor", "warning", "severe", "critical")
 _OPEN_MAX = 1000  # alerts that may be open; what comes beyond is counted in one alert of its own
 _CLOSED_MAX = 1000  # closed alerts that are stored; the oldest are deleted first
@@ -78,6 +79,17 @@ def _returned(event: model.Returned) -> _Changes:
     if event.generation is None:
         return _close(event.variant, "model_missing")
     return _open("model_returned", event.variant, "info", f"lost model {event.model[:12]} is on {event.node} again")
+
+
+def _backed_up(event: cluster.BackedUp) -> _Changes:
+    """Also one that an operator has made; after a restoration it is the first one of the new epoch."""
+    return () if event.missing else [*_close(event.place, "backup"), *_close(_STORE, "restored")]
+
+
+def _restored(event: cluster.Restored) -> _Changes:
+    detail = f"from backup {event.backup}: what is new since then is in no backup yet"
+    missing = f", and {event.missing} files were not in it" if event.missing else ""
+    return _open("restored", _STORE, "warning" if event.missing else "info", detail + missing)
 
 
 def _health(event: health.Changed) -> _Changes:
@@ -162,7 +174,8 @@ _RULES: dict[type[Event], Callable[[Any], _Changes]] = {
         _open("recovery", e.subject, "severe", f"no step helps: {e.reason}") if e.step == "ask_person" else ()
     ),
     health.RecoveryFinished: lambda e: _close(e.subject, "recovery") if e.helped else (),
-    cluster.BackedUp: lambda e: () if e.missing else _close(e.place, "backup"),  # also one that an operator has made
+    cluster.BackedUp: _backed_up,
+    cluster.Restored: _restored,
     data.Imported: _imported,
     data.PrioritySynced: _priority_synced,
     data.Lost: lambda e: _open("data_lost", e.variant, "severe", f"{e.blob[:12]}: {e.reason}"),

@@ -23,7 +23,7 @@ class BackedUp(Event, tag="cluster.backed_up"):
     missing: int = 0  #: Files that no node that is there has.
 
 
-class Restored(Event, tag="cluster.restored", for_people=True):
+class Restored(Event, tag="cluster.restored"):
     """The store was restored from a backup and begins a new epoch; what happened after that backup is not in it."""
 
     backup: str
