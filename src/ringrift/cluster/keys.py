@@ -199,7 +199,7 @@ class KeyCache:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._lock = asyncio.Lock()
-        self._read, self._change = float("-inf"), -1
+        self._read, self._change, self._forgets = float("-inf"), -1, 0
         self._keys: dict[str, _CachedKey] = {}
         self._withdrawn = 0
 
@@ -214,7 +214,7 @@ class KeyCache:
         return self._withdrawn
 
     async def _read_again(self) -> None:
-        if not self._is_fresh():
+        while not self._is_fresh():
             async with self._lock:
                 if not self._is_fresh():
                     await self._refresh()
@@ -233,13 +233,13 @@ class KeyCache:
 
     def forget(self) -> None:
         """Read the store before the next answer: a key was changed here."""
-        self._read = float("-inf")
+        self._read, self._forgets = float("-inf"), self._forgets + 1
 
     def _is_fresh(self) -> bool:
         return self._clock.tick() - self._read < _CACHE_SECONDS_MAX
 
     async def _refresh(self) -> None:
-        begun = self._clock.tick()
+        begun, forgets = self._clock.tick(), self._forgets
         async with self._store.read() as view:
             change = await _CHANGES.get(view, _ALL_KEYS) or 0
             rows = None if change == self._change else await KEYS.scan(view)
@@ -250,4 +250,5 @@ class KeyCache:
                 for node, row in rows.items()
             }
             self._withdrawn += any(self._keys.get(node) is not key for node, key in old.items())
-        self._read = begun
+        if forgets == self._forgets:  # otherwise a key was changed while this was read
+            self._read = begun
