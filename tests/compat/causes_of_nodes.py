@@ -219,7 +219,9 @@ class _Fleet:
 
     def __init__(self, scene: Scene, away: str = "") -> None:
         self._scene, self._away = scene, away
-        self.transfer = Transfer("here", scene.world.store, self.at("here"), self._reach, scene.world.envelopes)
+        self.transfer = Transfer(
+            "here", scene.world.store, self.at("here"), self._reach, scene.world.envelopes, clock=scene.world.clock
+        )
 
     def at(self, node: str) -> FolderBlobs:
         return FolderBlobs(self._scene.folder / node)

@@ -171,7 +171,7 @@ async def opened(home: Path, clock: Clock | None = None) -> AsyncIterator[Coordi
         await blobs.open(is_new=True)
         parts = {"node_id": "c", "settings": settings, "clock": clock, "rng": rng, "ids": ids, "envelopes": envelopes}
         parts |= {"store": store, "blobs": blobs, "router": router, "roster": Roster(store, clock, 10.0)}
-        parts["transfer"] = Transfer("c", store, blobs, reach, envelopes)
+        parts["transfer"] = Transfer("c", store, blobs, reach, envelopes, clock=clock)
         coordinator = Coordinator(make_parts(parts))
         stack.push_async_callback(coordinator.parts.desks.uploads.close)
         yield coordinator

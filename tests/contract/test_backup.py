@@ -210,7 +210,7 @@ def test_a_backup_waits_for_its_turn_on_the_network(rig: Rig) -> None:
         shaper = Shaper(BandwidthSettings(transfers_max=1), rig.clock)
         async with shaper.place("elsewhere", "urgent"):
             backup = asyncio.create_task(rig.back_up(store, shaper=shaper))
-            await wait_until(lambda: shaper.waiting == 1)
+            await wait_until(lambda: len(shaper._waiting) == 1)
             assert not await rig.place().notes("backups")
         await backup
         assert len(await rig.place().notes("backups")) == 1

@@ -46,7 +46,7 @@ class Daemons:
                 raise NodeAway(node)
             return FolderBlobs(addresses[node], node)
 
-        self.transfer = Transfer("a", store, rig.folder("a"), reach, self.envelopes)
+        self.transfer = Transfer("a", store, rig.folder("a"), reach, self.envelopes, clock=rig.clock)
         self.memories = [backup_daemon.SPEC.memory(), mirror_daemon.SPEC.memory()]  # type: ignore[misc] # both have one
 
     async def look(self, *, restarted: bool = False) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from ringrift.blobs.file_writer import flush_folder
 from ringrift.blobs.locks import ALONE_OR_FAIL, opened
 from ringrift.blobs.packs import PACK_MEMBERS_MAX, PackPart, is_intact
-from ringrift.kernel.clock import SystemClock
 from ringrift.kernel.errors import Corrupt
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.ids import check_blob
@@ -121,5 +120,5 @@ def _write_pack(folder: "Folder", batch: Mapping[str, bytes]) -> list[str]:
     with PackPart(folder) as part:
         for blob, data in batch.items():
             with suppress(Corrupt):
-                part.add(blob, data, SystemClock().now())
+                part.add(blob, data)
         return part.finish()

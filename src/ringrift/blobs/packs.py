@@ -142,12 +142,16 @@ class PackPart(Incoming):
         super().__init__(folder, "0" * 64, folder.root / _PACKS / "unnamed")
         self._entries: dict[str, bytes] = {}
 
-    def add(self, blob: str, data: bytes, time: float) -> None:
-        """Add *blob*, stored at *time*; a second one of the same name is left out.  Raises Corrupt, NoRoom."""
+    def add(self, blob: str, data: bytes, time: float | None = None) -> None:
+        """Add *blob*, stored at *time*, or now by the clock of its disk; a second one of that name is left out.
+
+        Raises Corrupt, NoRoom.
+        """
         if hashlib.sha256(data).hexdigest() != blob:
             raise Corrupt(blob, "a pack")
         if blob not in self._entries:
             offset = (self.size or len(_MAGIC)) + _ENTRY.size
+            time = os.fstat(self._descriptor).st_mtime if time is None else time
             self._entries[blob] = entry = _ENTRY.pack(bytes.fromhex(blob), offset, len(data), time)
             self.write((b"" if self.size else _MAGIC) + entry + data)
 

@@ -44,17 +44,6 @@ class Shaper:
         self._timer: asyncio.TimerHandle | None = None
         self._refreshed = float("-inf")
 
-    @property
-    def places(self) -> Mapping[str, int]:
-        """How many transfers have a place now, by host."""
-        hosts = [place.host for place in self._open.values()]
-        return {host: hosts.count(host) for host in sorted(set(hosts))}
-
-    @property
-    def waiting(self) -> int:
-        """How many transfers wait for a place."""
-        return len(self._waiting)
-
     @asynccontextmanager
     async def place(self, host: str, klass: str, rate_max: float = 0.0) -> AsyncIterator[_Place]:
         """Wait for a place to move files of *klass* to or from *host*, at *rate_max* bytes a second, 0 for no limit.

@@ -5,7 +5,7 @@ counts when its node has hashed, flushed and named it: then the ledger lists it 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from ringrift.blobs.ports import Blobs
 from ringrift.bus.envelopes import EnvelopeFactory
 from ringrift.events.data import Corrupted
-from ringrift.kernel.clock import Clock, SystemClock
+from ringrift.kernel.clock import Clock
 from ringrift.kernel.errors import Corrupt, NodeAway, NoRoute, TransferError
 from ringrift.kernel.failpoint import failpoint
 from ringrift.kernel.transfer_settings import LinkSettings
@@ -81,13 +81,13 @@ class Transfer:
         reach: Reach,
         envelopes: EnvelopeFactory,
         *,
-        clock: Clock | None = None,
+        clock: Clock,
         endpoints: Endpoints | None = None,
         shaper: Shaper | None = None,
         limits: LinkSettings | None = None,
     ) -> None:
         self._node, self._store, self._blobs, self._reach, self._envelopes = node, store, blobs, reach, envelopes
-        self._clock, self._endpoints, self.shaper = clock or SystemClock(), endpoints, shaper
+        self._clock, self._endpoints, self.shaper = clock, endpoints, shaper
         self._limits, self._folders = limits or LinkSettings(), FolderTransport(self._at)
         self.hubs = Hubs(endpoints, self._clock)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -209,23 +209,31 @@ class Transfer:
         async with self._store.read() as view:
             copies = await ledger.copies(view, blobs)
         sizes, arrived = {blob: size for blob, (_, size) in copies.items()}, set[str]()
-        note = _with_progress(None, on_progress)
+        order = _Order("", self._node, klass, 0.0, _with_progress(None, on_progress))
         for holder, names in batches.group(blobs, copies, self._node).items():
             async for endpoint, transport in self._ways(holder, ()):
-                if not isinstance(transport, BatchTransport):
-                    continue
-                for names_of in batches.split([name for name in names if name not in arrived], sizes):
-                    start, order = self._clock.tick(), _Order("", self._node, klass, 0.0, note)
-                    async with self._place(holder, order) as place:
-                        stream = batches.Stream(transport, endpoint, place, self._limits)
-                        stored = await self._blobs.write_pack(stream.read(names_of, note))
-                    seconds = (self._clock.tick() - start) / max(len(stored), 1)
-                    arrivals = [(replace(order, blob=blob), Arrival(size=sizes[blob], resumed=0)) for blob in stored]
-                    await self._record(endpoint, arrivals, seconds)
-                    await self._report(endpoint, stream.error)
-                    arrived.update(stored)
-                    if stream.error is not None:
-                        break
+                if isinstance(transport, BatchTransport):
+                    left = {name: sizes[name] for name in names if name not in arrived}
+                    arrived |= await self._fetch_streams(endpoint, transport, left, order)
+        return arrived
+
+    async def _fetch_streams(
+        self, endpoint: Endpoint, transport: BatchTransport, sizes: Mapping[str, int], order: _Order
+    ) -> set[str]:
+        """Fetch the blobs of *sizes* from *endpoint* until a stream breaks; which ones have arrived."""
+        arrived = set[str]()
+        for names in batches.split(list(sizes), sizes):
+            start = self._clock.tick()
+            async with self._place(endpoint.node, order) as place:
+                stream = batches.Stream(transport, endpoint, place, self._limits)
+                stored = await self._blobs.write_pack(stream.read(names, order.on_bytes))
+            seconds = (self._clock.tick() - start) / max(len(stored), 1)
+            arrivals = [(replace(order, blob=blob), Arrival(size=sizes[blob], resumed=0)) for blob in stored]
+            await self._record(endpoint, arrivals, seconds)
+            await self._report(endpoint, stream.error)
+            arrived.update(stored)
+            if stream.error is not None:
+                break
         return arrived
 
     def _place(self, host: str, order: _Order) -> AbstractAsyncContextManager[Take]:

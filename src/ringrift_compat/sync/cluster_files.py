@@ -106,7 +106,6 @@ async def read_cluster(
         needed = await needed_files(view)
         needed |= {blob: needed.get(blob, ("model", selection.config_key or "")) for blob in selection.blobs}
         copies = await ledger.copies(view, needed)
-        links = await receipts.measured_links(view)
     files = {blob: row for blob, row in needed.items() if selection.fits(blob, *row, copies[blob][0])}
     sizes, holders = {blob: copies[blob][1] for blob in files}, {blob: set(copies[blob][0]) for blob in files}
     records = [row for row in await host.roster.all_nodes() if row.has_files and row.id not in exclude]
@@ -114,7 +113,9 @@ async def read_cluster(
     absent = {row.id for row in records if row.id not in present}
     away = await host.transfer.find_away({row.id for row in records}) | absent
     visitor = "" if host.node_id == node.settings.node.id else host.node_id
-    return ClusterFiles(host, visitor, files, sizes, holders, plan_nodes(records, away), links)
+    return ClusterFiles(
+        host, visitor, files, sizes, holders, plan_nodes(records, away), await host.transfer.find_links()
+    )
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ringrift.kernel.ids import is_blob
 from ringrift.sync import receipts
 from ringrift_compat.embedded_node import embedded
 
-_CHUNK_BYTES = 1024 * 1024
 _ASIDE = ".corrupt"
 _ALGORITHMS = ("sha256", "sha1", "md5", "blake2b")
 
@@ -34,11 +34,8 @@ def compute_file_checksum(path: str | Path, algorithm: str = "sha256") -> str:
     """The checksum of a file in hexadecimal digits, read in pieces.  Raises OSError; ValueError for another one."""
     if algorithm not in _ALGORITHMS:
         raise ValueError(f"{algorithm!r} is no checksum: use one of {', '.join(_ALGORITHMS)}")
-    digest = hashlib.new(algorithm, usedforsecurity=False)
     with Path(path).open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, partial(hashlib.new, algorithm, usedforsecurity=False)).hexdigest()
 
 
 def verify_transfer(

@@ -61,7 +61,7 @@ def test_unneeded_blobs_go_when_they_are_old(tmp_path: Path) -> None:
         assert verdict is not None
         assert (verdict.allowed, verdict.value, verdict.limit) == (True, 1, 3)
         assert verdict.rule == "2 old blobs stay: a line needs it"
-        transfer = Transfer("here", world.store, shelf.blobs, reach, world.envelopes)
+        transfer = Transfer("here", world.store, shelf.blobs, reach, world.envelopes, clock=world.clock)
         with pytest.raises(NoRoute, match=r"deleted by retention .node here removed it on 2023-11-25"):
             await transfer.fetch([games])
 

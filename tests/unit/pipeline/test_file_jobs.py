@@ -41,7 +41,7 @@ class Fleet:
         self.world, self.root = world, root
         self.silent: set[str] = set()
         self.full: set[str] = set()
-        self.transfer = Transfer("here", world.store, self.at("here"), self.reach, world.envelopes)
+        self.transfer = Transfer("here", world.store, self.at("here"), self.reach, world.envelopes, clock=world.clock)
 
     def at(self, node: str) -> FolderBlobs:
         return (FullBlobs if node in self.full else FolderBlobs)(self.root / node)

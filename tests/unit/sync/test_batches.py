@@ -50,7 +50,15 @@ def test_a_stream_that_breaks_fails_its_link(tmp_path: Path) -> None:
         async with world.store.begin() as tx:
             await ledger.add(tx, [(blob, "far", 1) for blob in blobs])
         network = Network(BatchWire("wire", nodes.folders, ("cut", 5)))
-        transfer = Transfer("here", world.store, nodes.folders["here"], nodes.reach, world.envelopes, endpoints=network)
+        transfer = Transfer(
+            "here",
+            world.store,
+            nodes.folders["here"],
+            nodes.reach,
+            world.envelopes,
+            clock=world.clock,
+            endpoints=network,
+        )
 
         await transfer.fetch(blobs)
 

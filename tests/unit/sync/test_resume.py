@@ -157,7 +157,9 @@ def test_a_full_disk_keeps_no_part(tmp_path: Path) -> None:
         blob = await nodes.put(DATA, "far")
         await world.hold(blob, "far")
         small, wire = SmallBlobs(), Wire("wire", nodes.folders)
-        transfer = Transfer("here", world.store, small, nodes.reach, world.envelopes, endpoints=Network(wire))
+        transfer = Transfer(
+            "here", world.store, small, nodes.reach, world.envelopes, clock=world.clock, endpoints=Network(wire)
+        )
 
         with pytest.raises(NoRoom):
             await transfer.copy(blob, "here")
@@ -237,7 +239,9 @@ def test_a_transfer_that_waits_for_its_first_byte_is_alive(tmp_path: Path) -> No
                 enough.set()
 
         network = Network(SlowWire("wire", {"near": near}))
-        transfer = Transfer("here", world.store, MemoryBlobs(), reach, world.envelopes, endpoints=network)
+        transfer = Transfer(
+            "here", world.store, MemoryBlobs(), reach, world.envelopes, clock=world.clock, endpoints=network
+        )
         assert await transfer.copy(blob, "here", report) == len(DATA)
 
     play(tmp_path, story, simulated=True)

@@ -41,7 +41,11 @@ def with_nodes(folder: Path, story: Callable[[World, Nodes, Transfer], object]) 
 
     async def whole(world: World) -> None:
         nodes = Nodes(folder)
-        await story(world, nodes, Transfer("here", world.store, nodes.folders["here"], nodes.reach, world.envelopes))
+        await story(
+            world,
+            nodes,
+            Transfer("here", world.store, nodes.folders["here"], nodes.reach, world.envelopes, clock=world.clock),
+        )
 
     play(folder, whole)
 

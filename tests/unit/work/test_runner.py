@@ -376,7 +376,9 @@ def test_a_blob_of_an_unreachable_holder_is_not_called_bad(tmp_path: Path) -> No
 
         model = "a" * 64
         await world.hold(model, "far")
-        transfer = Transfer("here", world.store, FolderBlobs(tmp_path / "blobs"), reach, world.envelopes)
+        transfer = Transfer(
+            "here", world.store, FolderBlobs(tmp_path / "blobs"), reach, world.envelopes, clock=world.clock
+        )
 
         async def fetch_inputs(blobs: Sequence[str], checkpoint: Checkpoint | None, on_progress: OnProgress) -> None:
             await transfer.fetch(blobs)
