@@ -77,7 +77,7 @@ def test_an_urgent_sync_brings_the_games_to_every_node(scene: FileScene) -> None
     response = asyncio.run(AutoSyncDaemon().trigger_urgent_sync("hex8_2p"))
 
     assert (response.success, response.nodes_synced) == (True, 3)
-    assert {row.klass for row in scene.receipts(games)} == {"urgent"}
+    assert {row.transfer_class for row in scene.receipts(games)} == {"urgent"}
     assert scene.holders(model) == [here]
 
 

@@ -44,7 +44,7 @@ def test_a_file_comes_to_a_node(scene: FileScene) -> None:
 
     [receipt] = scene.receipts(blob)
     assert (result.success, result.bytes_transferred, result.source_node) == (True, 5, scene.host.node_id)
-    assert (result.transport_used, receipt.klass) == (receipt.transport, "urgent")
+    assert (result.transport_used, receipt.transfer_class) == (receipt.transport, "urgent")
     assert (again.success, again.bytes_transferred) == (True, 0)
     assert "near" in scene.holders(blob)
     assert [row["node"] for row in transport.get_speeds()] == [scene.host.node_id]

@@ -111,15 +111,16 @@ def test_board_and_players_choose_the_variants(scene: FileScene, options: dict[s
 
 
 @pytest.mark.parametrize(
-    ("priority", "klass"), [("low", "mirror"), ("normal", "second"), ("high", "champion"), ("critical", "urgent")]
+    ("priority", "transfer_class"),
+    [("low", "mirror"), ("normal", "second"), ("high", "champion"), ("critical", "urgent")],
 )
-def test_a_priority_is_the_class_of_its_transfers(scene: FileScene, priority: str, klass: str) -> None:
+def test_a_priority_is_the_class_of_its_transfers(scene: FileScene, priority: str, transfer_class: str) -> None:
     """The class under which the bytes pass, as the receipt says."""
     files = Files(scene)
 
     response = ask(SyncRequest("games", targets=["near"], priority=priority))
 
-    assert [row.klass for row in scene.receipts(files.games)] == [klass]
+    assert [row.transfer_class for row in scene.receipts(files.games)] == [transfer_class]
     assert response.backend_used is (
         SyncBackend.CLUSTER_SYNC if priority in ("high", "critical") else SyncBackend.ROUTER
     )
@@ -154,7 +155,7 @@ def test_what_only_a_fleeting_machine_holds_is_saved(scene: FileScene) -> None:
     assert (response.success, response.backend_used) == (True, SyncBackend.EPHEMERAL)
     assert scene.holders(safe.games) == [scene.host.node_id]
     assert len(scene.holders(fleeting.games)) == 2
-    assert [row.klass for row in scene.receipts(fleeting.games)] == ["urgent"]
+    assert [row.transfer_class for row in scene.receipts(fleeting.games)] == ["urgent"]
 
 
 def test_the_lowest_class_is_for_the_distributed_backend(scene: FileScene) -> None:
@@ -164,7 +165,7 @@ def test_the_lowest_class_is_for_the_distributed_backend(scene: FileScene) -> No
     response = ask(SyncRequest("games", targets=["near"], priority="critical"), SyncBackend.DISTRIBUTED)
 
     assert response.backend_used is SyncBackend.DISTRIBUTED
-    assert [row.klass for row in scene.receipts(files.games)] == ["mirror"]
+    assert [row.transfer_class for row in scene.receipts(files.games)] == ["mirror"]
 
 
 def test_excluded_nodes_neither_get_nor_send(scene: FileScene) -> None:

@@ -119,7 +119,7 @@ EFFECTS: dict[str, str] = {
     "004.1": "self.job_manager and [item.blob for item in self.sync_planner.generate_sync_plan(cluster_manifest)"
     ".recommendations] == [model] and self.state_manager.load_state()['jobs']['ready'] == 1",
     "004.3": "result.success and result.nodes_synced == 1 and 'near' in scene.holders(games) + scene.holders(model)",
-    "004.6": "[row.klass for row in scene.receipts(urgent)] == ['urgent']",
+    "004.6": "[row.transfer_class for row in scene.receipts(urgent)] == ['urgent']",
     "001.8": "UnifiedEventCoordinator.get_instance() is get_event_coordinator()",
     "002.1": "DaemonManager.get_instance() is get_daemon_manager() and DaemonType('auto_sync') is DaemonType.AUTO_SYNC",
     "002.2": "manager is get_daemon_manager()",

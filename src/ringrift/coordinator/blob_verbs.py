@@ -23,7 +23,7 @@ from ringrift.sync.blob_messages import (
     ReadBlobs,
     WriteBlob,
 )
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 from ringrift.wire.ports import CHUNK_BYTES
 from ringrift.work.checkpoints import CHECKPOINTS
 
@@ -59,7 +59,7 @@ async def _read(peer: Peer, body: ReadBlob, parts: Parts) -> BlobPiece:
         async with parts.desks.fetching:
             await parts.transfer.fetch([body.blob])
         data, total = await parts.blobs.read_piece(*place)
-    await _pay(peer, Klass.SAMPLES, len(data), parts)
+    await _pay(peer, TransferClass.SAMPLES, len(data), parts)
     return BlobPiece(data=data, total=total)
 
 
@@ -68,14 +68,14 @@ async def _read_many(peer: Peer, body: ReadBlobs, parts: Parts) -> BlobFiles:
     _check_blobs(body.blobs)
     await require_readable(peer, body.blobs, parts)
     files, count = await parts.blobs.read_small(body.blobs, SMALL_BYTES_MAX, CHUNK_BYTES)
-    await _pay(peer, Klass.SAMPLES, sum(len(data) for _, data in files), parts)
+    await _pay(peer, TransferClass.SAMPLES, sum(len(data) for _, data in files), parts)
     return BlobFiles(files=tuple(files), count=count)
 
 
-async def _pay(peer: Peer, klass: Klass, size: int, parts: Parts) -> None:
+async def _pay(peer: Peer, transfer_class: TransferClass, size: int, parts: Parts) -> None:
     """Return when *size* bytes to or from *peer* may pass.  Raises Busy if many wait: each holds up other requests."""
     if parts.transfer is not None and parts.transfer.shaper is not None:
-        await parts.transfer.shaper.pay(peer.node, klass, size, _PAYING_MAX)
+        await parts.transfer.shaper.pay(peer.node, transfer_class, size, _PAYING_MAX)
 
 
 async def require_readable(peer: Peer, blobs: Collection[str], parts: Parts) -> None:
@@ -107,7 +107,7 @@ async def _write(peer: Peer, body: WriteBlob, parts: Parts) -> BlobReceipt:
     if len(body.data) > CHUNK_BYTES or not 0 <= body.offset <= body.total - len(body.data):
         raise InputError(f"{len(body.data)} bytes at {body.offset} are no piece of a file of {body.total} bytes")
     sent = (body.blob, body.total, body.offset, body.data)
-    await _pay(peer, Klass.URGENT, len(body.data), parts)
+    await _pay(peer, TransferClass.URGENT, len(body.data), parts)
     received, done = await parts.desks.uploads.write(peer.node, *sent)
     return BlobReceipt(offset=received, done=done)
 

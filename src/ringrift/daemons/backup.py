@@ -17,7 +17,7 @@ from ringrift.sync.backup import BACKUPS, BackupRecord, back_up
 from ringrift.sync.backup_notes import Backup
 from ringrift.sync.places import open_place
 from ringrift.sync.transfer import Transfer
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 
 _ALERT = "backup"
 _RETRY = Backoff(first_seconds=60.0, seconds_max=3600.0, tries=1_000_000, jitter=0.2)
@@ -63,7 +63,7 @@ async def backup(
         return
 
     async def fetch(blob: str) -> Blobs:
-        await transfer.fetch([blob], klass=Klass.MIRROR)
+        await transfer.fetch([blob], transfer_class=TransferClass.MIRROR)
         return blobs
 
     event: Raised | Cleared

@@ -23,7 +23,7 @@ from ringrift.store.ports import Store
 from ringrift.supervision.spec import Daemon
 from ringrift.sync import ledger
 from ringrift.sync.transfer import Transfer
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 
 _NODE, _ALERT = "mirror", "mirror"
 _LOOK_SECONDS_MAX = 86_400.0  # the first copy of everything takes long
@@ -103,7 +103,7 @@ async def _bring(store: Store, transfer: Transfer, memory: _State) -> int:
         if _NODE in holders or not set(nodes).intersection(holders):
             continue
         try:
-            await transfer.copy(blob, _NODE, klass=Klass.MIRROR)
+            await transfer.copy(blob, _NODE, transfer_class=TransferClass.MIRROR)
         except NoRoute:
             unsent += 1
     memory.holdings = {} if unsent else holdings

@@ -8,7 +8,7 @@ from ringrift.kernel.transfer_settings import Replicas
 from ringrift.pipeline.line import Line, needed_blobs
 from ringrift.store.records import Records
 from ringrift.sync.plan import Wait
-from ringrift.sync.wants import Klass, PlanNode, Want
+from ringrift.sync.wants import PlanNode, TransferClass, Want
 from ringrift.work.limits import KINDS, PLAYS
 
 _RULES_MAX = 20  # reasons that are stored
@@ -39,8 +39,9 @@ def want_of(
     variant: str, blob: str, kind: str, replicas: Replicas, *, size: int = 0, is_champion: bool = False
 ) -> Want:
     """The want for as many copies of *blob* as *replicas* say."""
-    klass = Klass.CHAMPION if is_champion else Klass.SAMPLES if kind == "samples" else Klass.SECOND
-    return Want(blob=blob, kind=kind, klass=klass, size=size, copies=replicas.copies_min, variant=variant)
+    usual = TransferClass.SAMPLES if kind == "samples" else TransferClass.SECOND
+    why, copies = TransferClass.CHAMPION if is_champion else usual, replicas.copies_min
+    return Want(blob=blob, kind=kind, transfer_class=why, size=size, copies=copies, variant=variant)
 
 
 def line_wants(lines: Iterable[Line], replicas: Replicas) -> list[Want]:

@@ -11,7 +11,7 @@ from ringrift.kernel.errors import TransferError
 from ringrift.pipeline.singles import find_singles
 from ringrift.store.ports import Store
 from ringrift.sync.transfer import Transfer
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 
 
 class Evacuation:
@@ -32,7 +32,9 @@ class Evacuation:
         hubs = [hub for hub, room in (await self._transfer.hubs.rooms()).items() if room]
         for target in (*sorted(set(peers) - {self._record.id}), *hubs):
             try:
-                await self._transfer.copy(blob, target, on_progress, self._record.id, klass=Klass.URGENT)
+                await self._transfer.copy(
+                    blob, target, on_progress, self._record.id, transfer_class=TransferClass.URGENT
+                )
             except TransferError:
                 continue  # away, full, or the file is gone: the next one may take it
             return True

@@ -17,7 +17,7 @@ from ringrift.sync.failed_copies import FailedCopy
 from ringrift.sync.plan import plan
 from ringrift.sync.strategies import shape
 from ringrift.sync.transfer import Transfer
-from ringrift.sync.wants import Klass, PlanNode
+from ringrift.sync.wants import PlanNode, TransferClass
 from ringrift.work.desk import JobOutcome
 from ringrift.work.limits import PLAYS, LineWork
 from ringrift.workload.api import JobResult
@@ -73,7 +73,12 @@ class FileJobs:
             for transfer in transfers:
                 try:
                     await self._transfer.copy(
-                        job.blob, transfer.target, moved, job.source, klass=transfer.klass, routes=transfer.routes
+                        job.blob,
+                        transfer.target,
+                        moved,
+                        job.source,
+                        transfer_class=transfer.transfer_class,
+                        routes=transfer.routes,
                     )
                 except (NodeAway, NoRoom) as error:
                     usable[transfer.target] = changed(usable[transfer.target], reachable=False)
@@ -88,13 +93,15 @@ class FileJobs:
         await self._transfer.record_failure(failure)
 
     async def _distribute(self, job: Distribute, moved: Callable[[], None]) -> JobOutcome:
-        await self._transfer.fetch([job.model], moved, Klass.CHAMPION)
+        await self._transfer.fetch([job.model], moved, TransferClass.CHAMPION)
         reached, missed = [], []
         for node in await self._roster.present():
             if node.profile not in PLAYS or not node.has_files:
                 continue  # a worker of another machine fetches the model when it plays
             try:
-                await self._transfer.copy(job.model, node.id, moved, source=self._node.id, klass=Klass.CHAMPION)
+                await self._transfer.copy(
+                    job.model, node.id, moved, source=self._node.id, transfer_class=TransferClass.CHAMPION
+                )
             except TransferError as error:
                 missed.append(node.id)
                 await self._note_failure(job, job.model, "model", node.id, error)

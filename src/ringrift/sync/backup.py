@@ -38,7 +38,7 @@ from ringrift.sync.backup_notes import KIND, Backup, newest_epoch, note_name, re
 from ringrift.sync.places import Place, reaching, require_place
 from ringrift.sync.receive import open_place
 from ringrift.sync.shaper import Shaper
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 from ringrift.threads import to_its_end
 
 _PIECE_BYTES = 4 * 1024 * 1024  # of the store; a change of one page sends so much again
@@ -198,7 +198,7 @@ class _Sender:
 
     async def _write(self, blob: str, chunks: AsyncIterator[bytes]) -> int:
         """Write a blob as fast as the limits of bandwidth allow; its size."""
-        async with open_place(self._shaper, self._place.address, Klass.MIRROR) as turn:
+        async with open_place(self._shaper, self._place.address, TransferClass.MIRROR) as turn:
 
             async def paced() -> AsyncIterator[bytes]:
                 async for chunk in chunks:

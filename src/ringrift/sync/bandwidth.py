@@ -15,14 +15,16 @@ _SLACK_SECONDS = 0.1  # how much of lost time a link makes up for: timers are la
 _ROUND_SECONDS = 1e-5  # a timer may end this much early, by the rounding of clocks
 _PIECE_SECONDS, _PIECE_BYTES_MIN = 0.05, 4096  # how far a transfer is ahead; a new rate takes effect after one piece
 _FREE_SHARE_MIN = 0.05  # of a rate, whatever is reserved: the files of the node itself never stand still
-_WEIGHTS = {klass: 2.0 ** (len(TRANSFER_CLASSES) - 1 - rank) for rank, klass in enumerate(TRANSFER_CLASSES)}
+_WEIGHTS = {
+    transfer_class: 2.0 ** (len(TRANSFER_CLASSES) - 1 - rank) for rank, transfer_class in enumerate(TRANSFER_CLASSES)
+}
 _DAY_MINUTES = 24 * 60
 Links = tuple[tuple[str, str], ...]  #: The limits that a transfer is under, by kind and name.
 
 
-def rank_of(klass: str) -> int:
-    """The place of *klass* in the order of classes, most urgent first; one that is not in it comes last."""
-    return TRANSFER_CLASSES.index(klass) if klass in TRANSFER_CLASSES else len(TRANSFER_CLASSES)
+def rank_of(transfer_class: str) -> int:
+    """The place of *transfer_class* in the order of classes, most urgent first; one that is not in it comes last."""
+    return TRANSFER_CLASSES.index(transfer_class) if transfer_class in TRANSFER_CLASSES else len(TRANSFER_CLASSES)
 
 
 def total_rate(settings: BandwidthSettings, now: float) -> float:
@@ -65,9 +67,9 @@ class Rates:
         """Those of *links* that have a limit."""
         return tuple(link for link in links if self.of(*link) > 0)
 
-    def weight(self, klass: str) -> float:
-        """The share of *klass* when others compete with it."""
-        return self.settings.weights.get(klass, _WEIGHTS.get(klass, 1.0))
+    def weight(self, transfer_class: str) -> float:
+        """The share of *transfer_class* when others compete with it."""
+        return self.settings.weights.get(transfer_class, _WEIGHTS.get(transfer_class, 1.0))
 
     def pieces(self, size: int, links: Links) -> Iterator[int]:
         """The sizes of the pieces that *size* bytes pass in.  Rates may change while they are drawn."""
@@ -82,7 +84,7 @@ class Rates:
 class Piece:
     """Some bytes of a transfer that wait to pass."""
 
-    klass: str
+    transfer_class: str
     links: Links
     size: int
 
@@ -98,13 +100,13 @@ class Schedule:
 
     def add(self, piece: Piece, tick: float) -> None:
         """Let *piece* wait for its turn.  A link that is new is free from *tick* on and has nothing to make up for."""
-        self._waiting.setdefault(piece.klass, []).append(piece)
+        self._waiting.setdefault(piece.transfer_class, []).append(piece)
         for link in piece.links:
             self._free_at.setdefault(link, tick)
 
     def remove(self, piece: Piece) -> None:
         """Take *piece* out, if it still waits."""
-        if piece in (pieces := self._waiting.get(piece.klass, [])):
+        if piece in (pieces := self._waiting.get(piece.transfer_class, [])):
             pieces.remove(piece)
 
     def drop(self, links: Links) -> None:
@@ -116,9 +118,9 @@ class Schedule:
         """The pieces whose turn it is at *tick*."""
         while (piece := self._choose(tick)) is not None:
             self.remove(piece)
-            begin = self._begin(piece.klass)
+            begin = self._begin(piece.transfer_class)
             self._virtual = begin
-            self._finish[piece.klass] = begin + piece.size / self._rates.weight(piece.klass)
+            self._finish[piece.transfer_class] = begin + piece.size / self._rates.weight(piece.transfer_class)
             for link in self._limited(piece):
                 occupied_from = max(self._free_at[link], tick - _SLACK_SECONDS)
                 self._free_at[link] = occupied_from + piece.size / self._rates.of(*link)
@@ -135,13 +137,16 @@ class Schedule:
     def _can_begin(self, piece: Piece) -> float:
         return max((self._free_at[link] for link in self._limited(piece)), default=0.0)
 
-    def _begin(self, klass: str) -> float:
-        """The virtual time at which *klass* is served next: one that was idle has no claim on the past."""
-        return max(self._virtual, self._finish.get(klass, 0.0))
+    def _begin(self, transfer_class: str) -> float:
+        """The virtual time at which *transfer_class* is served next: one that was idle has no claim on the past."""
+        return max(self._virtual, self._finish.get(transfer_class, 0.0))
 
     def _choose(self, tick: float) -> Piece | None:
-        for klass in sorted(self._waiting, key=lambda klass: (self._begin(klass), rank_of(klass), klass)):
-            for piece in self._waiting[klass]:
+        for transfer_class in sorted(
+            self._waiting,
+            key=lambda transfer_class: (self._begin(transfer_class), rank_of(transfer_class), transfer_class),
+        ):
+            for piece in self._waiting[transfer_class]:
                 if self._can_begin(piece) <= tick + _ROUND_SECONDS:
                     return piece
         return None

@@ -13,7 +13,7 @@ from ringrift.sync.blob_messages import FindIssuers, Issuers, ReadyBlobs, Wanted
 from ringrift.sync.peer_service import PeerService
 from ringrift.sync.remote_blobs import BlobCache
 from ringrift.sync.shaper import Shaper
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 from ringrift.wire.connection import Connection
 from ringrift.wire.ports import Wire
 
@@ -65,7 +65,7 @@ class FileShare:
             self._news.clear()
             for blob in self._models:
                 with suppress(TransferError, Forbidden, *TRANSIENT):  # it is not wanted any more, or later
-                    await self._cache.fetch([blob], alive, Klass.CHAMPION)
+                    await self._cache.fetch([blob], alive, TransferClass.CHAMPION)
             await _wait(self._news, _SECONDS)
 
     async def serve(self, wire: Wire, address: str, ca: str, alive: Callable[[], None]) -> None:

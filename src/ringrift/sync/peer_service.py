@@ -18,7 +18,7 @@ from ringrift.sync.blob_messages import BlobPiece, PeerRead
 from ringrift.sync.remote_blobs import BlobCache
 from ringrift.sync.shaper import Shaper
 from ringrift.sync.tickets import Ticket, open_ticket
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 from ringrift.wire.keys import NOT_SIGNED, PublicKey
 from ringrift.wire.ports import CHUNK_BYTES, Reply, Request, error_reply
 
@@ -88,7 +88,7 @@ class PeerService:
         try:
             piece = await self._read(body.blob, body.offset, min(max(body.size, 0), CHUNK_BYTES))
             if self._shaper is not None:
-                await self._shaper.pay(request.node, Klass.CHAMPION, len(piece.data), _READS_MAX)
+                await self._shaper.pay(request.node, TransferClass.CHAMPION, len(piece.data), _READS_MAX)
         finally:
             self._reads -= 1
         self.bytes_sent += len(piece.data)

@@ -10,7 +10,7 @@ from math import inf
 
 from ringrift.kernel.value import Value, changed
 from ringrift.kernel.verdict import Verdict
-from ringrift.sync.wants import Klass, Link, PlanNode, Want
+from ringrift.sync.wants import Link, PlanNode, TransferClass, Want
 
 GATE = "copy"  #: The gate of a want's verdict.
 _TRANSFERS_MAX = 1000  # of one plan; how many of them run at once is the shaper's to say.
@@ -31,7 +31,7 @@ class PlannedTransfer(Value):
 
     blob: str
     target: str
-    klass: Klass
+    transfer_class: TransferClass
     routes: tuple[Route, ...]
     size: int = 0
     kind: str = ""
@@ -100,7 +100,9 @@ def plan(
                 waits.append(Wait(want=want, verdict=verdict))
                 break
             routes = _routes(want, target, present[want.blob], nodes, links_of, books.load)
-            transfer = PlannedTransfer(blob=want.blob, target=target, klass=want.klass, routes=routes, size=want.size)
+            transfer = PlannedTransfer(
+                blob=want.blob, target=target, transfer_class=want.transfer_class, routes=routes, size=want.size
+            )
             books.enter(changed(transfer, kind=want.kind, variant=want.variant))
     return Plan(transfers=tuple(books.transfers), waits=tuple(waits))
 
@@ -130,13 +132,13 @@ def _rescues(wants: Sequence[Want], present: Mapping[str, Sequence[str]], nodes:
     single = dict[str, Want]()
     for want in sorted(wants, key=lambda want: _urgency(want, 0)):
         if present[want.blob] and _is_fleeting(present[want.blob], nodes):
-            single.setdefault(want.blob, changed(want, klass=Klass.URGENT, copies=1, target=""))
+            single.setdefault(want.blob, changed(want, transfer_class=TransferClass.URGENT, copies=1, target=""))
     return list(single.values())
 
 
 def _urgency(want: Want, copies: int) -> tuple[int, float, int, int, str, str]:
     deadline = inf if want.deadline is None else want.deadline
-    return want.klass.rank, deadline, copies, want.size, want.blob, want.target
+    return want.transfer_class.rank, deadline, copies, want.size, want.blob, want.target
 
 
 def _choose(
@@ -187,7 +189,9 @@ def _refuse_target(want: Want, nodes: _Nodes, books: _Books) -> Verdict | None:
 def _preference(node: PlanNode, want: Want, here: str, sites: Collection[str]) -> tuple[object, ...]:
     """Durable nodes first, then those that will need it, then another site than that of the copies, then *here*."""
     is_far = bool(node.site) and node.site not in sites
-    needs = (want.klass is Klass.SAMPLES and node.trains) or (want.klass is Klass.CHAMPION and node.plays)
+    needs = (want.transfer_class is TransferClass.SAMPLES and node.trains) or (
+        want.transfer_class is TransferClass.CHAMPION and node.plays
+    )
     return not node.durable, not needs, not is_far, node.id != here, -(node.room or 0), node.id
 
 

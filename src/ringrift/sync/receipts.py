@@ -25,7 +25,7 @@ class Receipt(Value):
     size: int
     seconds: float
     time: float  #: By the wall clock of the node that recorded it.
-    klass: str = ""
+    transfer_class: str = ""
     resumed: int = 0  #: Bytes that an earlier try had left.
 
     @property

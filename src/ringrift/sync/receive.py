@@ -13,7 +13,7 @@ from ringrift.kernel.wire_errors import LinkBroken
 from ringrift.sync.shaper import Shaper
 from ringrift.sync.stall import watch, watch_append
 from ringrift.sync.transports.ports import AnyTransport, Endpoint, FileTransport, OnBytes, Transport
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 
 _ALIVE_SECONDS = 1.0
 
@@ -39,10 +39,10 @@ class _NoLimit:
 
 
 def open_place(
-    shaper: Shaper | None, host: str, klass: Klass, rate_max: float = 0.0
+    shaper: Shaper | None, host: str, transfer_class: TransferClass, rate_max: float = 0.0
 ) -> AbstractAsyncContextManager[Take]:
     """A place for one transfer to or from *host*; without a *shaper* there is always one, and no limit."""
-    return nullcontext(_NoLimit()) if shaper is None else shaper.place(host, klass, rate_max)
+    return nullcontext(_NoLimit()) if shaper is None else shaper.place(host, transfer_class, rate_max)
 
 
 async def keep_alive(on_progress: Callable[[], None]) -> Never:

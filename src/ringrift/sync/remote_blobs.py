@@ -26,7 +26,7 @@ from ringrift.sync.fetch import COORDINATOR, PIECE_SECONDS_MAX, Fetch
 from ringrift.sync.receive import Take, keep_alive, open_place
 from ringrift.sync.shaper import Shaper
 from ringrift.sync.transports.http import PeerReader
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 from ringrift.threads import beside
 from ringrift.wire.connection import Connection
 from ringrift.wire.ports import CHUNK_BYTES
@@ -83,22 +83,24 @@ class BlobCache:
         self,
         blobs: Sequence[str],
         on_progress: Callable[[], None] = lambda: None,
-        klass: Klass = Klass.SAMPLES,
+        transfer_class: TransferClass = TransferClass.SAMPLES,
     ) -> None:
         """Bring a verified copy of each of *blobs* here, once for all jobs that wait for it.  Raises NoRoute."""
         self._used.update(dict.fromkeys(blobs, self._clock.now()))
         if missing := set(blobs) - await self._blobs.have(blobs):
             async with beside(keep_alive(on_progress)):
-                await self._fetch_missing(missing, on_progress, klass)
+                await self._fetch_missing(missing, on_progress, transfer_class)
         self._note_ready(blobs)
 
-    async def _fetch_missing(self, missing: set[str], on_progress: Callable[[], None], klass: Klass) -> None:
+    async def _fetch_missing(
+        self, missing: set[str], on_progress: Callable[[], None], transfer_class: TransferClass
+    ) -> None:
         if len(missing) >= _TOGETHER_MIN:
-            missing = await self._fetch_together(sorted(missing), klass)
+            missing = await self._fetch_together(sorted(missing), transfer_class)
         for blob in sorted(missing):
             task = self._fetching.get(blob)
             if task is None:
-                call = self._fetch(blob, on_progress, klass)
+                call = self._fetch(blob, on_progress, transfer_class)
                 task = asyncio.get_running_loop().create_task(call, name=f"fetch:{blob[:12]}")
                 self._fetching[blob] = task
                 task.add_done_callback(partial(self._forget, blob))
@@ -106,9 +108,9 @@ class BlobCache:
             on_progress()
             task.result()
 
-    async def _fetch_together(self, blobs: Sequence[str], klass: Klass) -> set[str]:
+    async def _fetch_together(self, blobs: Sequence[str], transfer_class: TransferClass) -> set[str]:
         """Fetch the small ones of *blobs* into packs; those that are still missing."""
-        async with open_place(self._shaper, COORDINATOR, klass) as place:
+        async with open_place(self._shaper, COORDINATOR, transfer_class) as place:
             return set(blobs).difference(await self._blobs.write_pack(self._read_many(blobs, place)))
 
     async def _read_many(self, blobs: Sequence[str], place: Take) -> AsyncIterator[tuple[str, bytes]]:
@@ -141,8 +143,8 @@ class BlobCache:
         del self._fetching[blob]
         _ = task.cancelled() or task.exception()  # retrieved: whoever waited for it may have gone
 
-    async def _fetch(self, blob: str, on_progress: Callable[[], None], klass: Klass) -> None:
-        async with open_place(self._shaper, COORDINATOR, klass) as place:
+    async def _fetch(self, blob: str, on_progress: Callable[[], None], transfer_class: TransferClass) -> None:
+        async with open_place(self._shaper, COORDINATOR, transfer_class) as place:
             part = self._blobs.part(blob, _OWNER)
             fetch = self._fetches[blob] = Fetch(blob, part, self._connection, self._peers, on_progress, place)
             try:
@@ -200,7 +202,7 @@ class BlobCache:
             data, _ = await self._blobs.read_piece(blob, receipt.offset, CHUNK_BYTES)
             before, piece = receipt.offset, WriteBlob(blob=blob, total=total, offset=receipt.offset, data=data)
             if self._shaper is not None:  # a result does not wait for a place behind files that come
-                await self._shaper.pay(COORDINATOR, Klass.URGENT, len(data), _PAYING_MAX)
+                await self._shaper.pay(COORDINATOR, TransferClass.URGENT, len(data), _PAYING_MAX)
             receipt = await self._write(piece)
             repeats += receipt.offset <= before
             if repeats > _REPEATS_MAX:

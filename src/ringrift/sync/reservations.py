@@ -23,7 +23,7 @@ class Reservation(Value):
 
     id: str
     host: str
-    klass: str
+    transfer_class: str
     bytes_per_second: float
     owner: str
     seconds: float  #: It ends when it was not renewed for so long.
@@ -40,7 +40,7 @@ def _choose(rows: Iterable[Reservation], settings: BandwidthSettings, total: flo
 
     None passes one that waits for the same host, or for all hosts, and goes before it.
     """
-    rows = sorted(rows, key=lambda row: (rank_of(row.klass), row.number))
+    rows = sorted(rows, key=lambda row: (rank_of(row.transfer_class), row.number))
     granted, blocked = [row for row in rows if row.granted], set[str]()
     new: list[Reservation] = []
     for row in rows:

@@ -18,11 +18,11 @@ _Reserved = Callable[[], Awaitable[Mapping[str, float]]]  #: Bytes a second that
 class _Place:
     """The right of one transfer to move bytes.  It goes to others when it was not used for its time."""
 
-    def __init__(self, shaper: "Shaper", host: str, klass: str, number: int, tick: float) -> None:
-        self.host, self.klass, self.number = host, klass, number
+    def __init__(self, shaper: "Shaper", host: str, transfer_class: str, number: int, tick: float) -> None:
+        self.host, self.transfer_class, self.number = host, transfer_class, number
         self.used = tick  #: The tick of its last bytes.
         self.is_taking = False
-        self.links: Links = (("total", ""), ("host", host), ("class", klass), ("own", str(number)))
+        self.links: Links = (("total", ""), ("host", host), ("class", transfer_class), ("own", str(number)))
         self._shaper = shaper
 
     async def take(self, size: int) -> None:
@@ -45,12 +45,12 @@ class Shaper:
         self._refreshed = float("-inf")
 
     @asynccontextmanager
-    async def place(self, host: str, klass: str, rate_max: float = 0.0) -> AsyncIterator[_Place]:
-        """Wait for a place to move files of *klass* to or from *host*, at *rate_max* bytes a second, 0 for no limit.
+    async def place(self, host: str, transfer_class: str, rate_max: float = 0.0) -> AsyncIterator[_Place]:
+        """Wait for a place to move files to or from *host*, at *rate_max* bytes a second; 0 is no limit.
 
         Raises Backpressure if too many wait already.
         """
-        place = _Place(self, host, klass, next(self._numbers), self._clock.tick())
+        place = _Place(self, host, transfer_class, next(self._numbers), self._clock.tick())
         self._rates.own[str(place.number)] = rate_max
         try:
             await self._wait_for(place)
@@ -61,19 +61,19 @@ class Shaper:
             self._schedule.drop(place.links[-1:])  # the others count for all
             self._grant()
 
-    async def pay(self, host: str, klass: str, size: int, waiting_max: int) -> None:
+    async def pay(self, host: str, transfer_class: str, size: int, waiting_max: int) -> None:
         """Return when a piece of a transfer that another process has begun may pass; it needs no place.
 
         Raises Busy if *waiting_max* others wait already.
         """
         await self._refresh()
-        links = (("total", ""), ("host", host), ("class", klass))
+        links = (("total", ""), ("host", host), ("class", transfer_class))
         if size and self._rates.limited(links):
             if self._paying >= waiting_max:
                 raise Busy("bandwidth", f"{waiting_max} pieces of files wait for it")
             self._paying += 1
             try:
-                await self._pass(Piece(klass, links, size))
+                await self._pass(Piece(transfer_class, links, size))
             finally:
                 self._paying -= 1
 
@@ -86,7 +86,7 @@ class Shaper:
             await self._refresh()
             for piece_size in self._rates.pieces(size, place.links):
                 if self._rates.limited(place.links):
-                    await self._pass(Piece(place.klass, place.links, piece_size))
+                    await self._pass(Piece(place.transfer_class, place.links, piece_size))
                     await self._refresh()
         finally:
             place.is_taking, place.used = False, self._clock.tick()
@@ -144,7 +144,7 @@ class Shaper:
     def _grant(self) -> None:
         """Give free places to those that wait: by class, and first those that wait longest."""
         tick = self._clock.tick()
-        queue = sorted(self._waiting.values(), key=lambda row: (rank_of(row[0].klass), row[0].number))
+        queue = sorted(self._waiting.values(), key=lambda row: (rank_of(row[0].transfer_class), row[0].number))
         for place, granted in queue:
             if not granted.done() and self._has_room(place.host, tick):
                 place.used = tick

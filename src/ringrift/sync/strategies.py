@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ringrift.kernel.value import changed
 from ringrift.kernel.verdict import Verdict
 from ringrift.sync.plan import GATE, Wait
-from ringrift.sync.wants import Klass, PlanNode, Want
+from ringrift.sync.wants import PlanNode, TransferClass, Want
 
 PUSH_SECONDS_MAX = 5.0  #: Within which a file that only ephemeral machines hold should be on a durable node.
 
@@ -53,7 +53,7 @@ def _shape(want: Want, strategy: str, is_fleeting: bool, nodes: Mapping[str, Pla
     """*want* under a *strategy* that is not auto; None if it waits."""
     match strategy:
         case "ephemeral" if is_fleeting:
-            return changed(want, klass=Klass.URGENT, deadline=now + PUSH_SECONDS_MAX)
+            return changed(want, transfer_class=TransferClass.URGENT, deadline=now + PUSH_SECONDS_MAX)
         case "pull" if is_fleeting:
             return changed(want, copies=1, target="")
         case "ephemeral" | "pull":

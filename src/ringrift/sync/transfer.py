@@ -36,7 +36,7 @@ from ringrift.sync.transports.ports import (
     OnBytes,
     PushTransport,
 )
-from ringrift.sync.wants import Klass, Link
+from ringrift.sync.wants import Link, TransferClass
 from ringrift.threads import beside
 
 _OnProgress = Callable[[], None]
@@ -49,7 +49,7 @@ class _Order:
 
     blob: str
     target: str
-    klass: Klass
+    transfer_class: TransferClass
     rate_max: float
     on_bytes: OnBytes
 
@@ -96,15 +96,18 @@ class Transfer:
         return self._blobs if node == self._node else await self._reach(node)
 
     async def fetch(
-        self, blobs: Sequence[str], on_progress: _OnProgress | None = None, klass: Klass = Klass.SECOND
+        self,
+        blobs: Sequence[str],
+        on_progress: _OnProgress | None = None,
+        transfer_class: TransferClass = TransferClass.SECOND,
     ) -> None:
         """Bring a verified copy of each of *blobs* here.  Raises NoRoute naming the first that no node can send."""
         missing = sorted(set(blobs) - await self._blobs.have(blobs))
         if self._endpoints is not None and len(missing) >= batches.BATCH_MIN:
             async with _reporting(on_progress):
-                missing = sorted(set(missing) - await self._fetch_batches(missing, on_progress, klass))
+                missing = sorted(set(missing) - await self._fetch_batches(missing, on_progress, transfer_class))
         for blob in missing:
-            await self.copy(blob, self._node, on_progress, klass=klass)
+            await self.copy(blob, self._node, on_progress, transfer_class=transfer_class)
 
     async def copy(
         self,
@@ -113,7 +116,7 @@ class Transfer:
         on_progress: _OnProgress | None = None,
         source: str = "",
         *,
-        klass: Klass = Klass.SECOND,
+        transfer_class: TransferClass = TransferClass.SECOND,
         routes: Sequence[Route] = (),
         on_bytes: OnBytes | None = None,
         rate_max: float = 0.0,
@@ -124,7 +127,7 @@ class Transfer:
         every holder.  *rate_max*: bytes a second for this copy alone; 0 is no limit.
         Raises NoRoute, and NodeAway or NoRoom of *target*.
         """
-        order = _Order(blob, target, klass, rate_max, _with_progress(on_bytes, on_progress))
+        order = _Order(blob, target, transfer_class, rate_max, _with_progress(on_bytes, on_progress))
         # Two writers of one part would disturb each other: the second waits, and finds the blob there.
         lock = self._locks.setdefault(f"{blob}@{target}", asyncio.Lock())
         async with _reporting(on_progress), lock:
@@ -187,7 +190,7 @@ class Transfer:
         async for endpoint, transport in self._ways(order.target, ()):
             if not isinstance(transport, PushTransport):
                 continue
-            await self.fetch([order.blob], klass=order.klass)
+            await self.fetch([order.blob], transfer_class=order.transfer_class)
             start, (_, size) = self._clock.tick(), await self._blobs.read_piece(order.blob, 0, 0)
             here = Endpoint(node=self._node, transport=FOLDER)
             try:
@@ -204,12 +207,14 @@ class Transfer:
             return (await self._record(own, [(order, arrival)], self._clock.tick() - start))[0]
         raise away
 
-    async def _fetch_batches(self, blobs: Sequence[str], on_progress: _OnProgress | None, klass: Klass) -> set[str]:
+    async def _fetch_batches(
+        self, blobs: Sequence[str], on_progress: _OnProgress | None, transfer_class: TransferClass
+    ) -> set[str]:
         """Fetch those of *blobs* that are small and many in few streams; which ones have arrived."""
         async with self._store.read() as view:
             copies = await ledger.copies(view, blobs)
         sizes, arrived = {blob: size for blob, (_, size) in copies.items()}, set[str]()
-        order = _Order("", self._node, klass, 0.0, _with_progress(None, on_progress))
+        order = _Order("", self._node, transfer_class, 0.0, _with_progress(None, on_progress))
         for holder, names in batches.group(blobs, copies, self._node).items():
             async for endpoint, transport in self._ways(holder, ()):
                 if isinstance(transport, BatchTransport):
@@ -237,7 +242,7 @@ class Transfer:
         return arrived
 
     def _place(self, host: str, order: _Order) -> AbstractAsyncContextManager[Take]:
-        return open_place(self.shaper, host, order.klass, order.rate_max)
+        return open_place(self.shaper, host, order.transfer_class, order.rate_max)
 
     async def _ways(self, node: str, first: Sequence[str]) -> AsyncIterator[tuple[Endpoint, AnyTransport]]:
         """The ways to *node*, those of transports *first* before the others; a breaker is asked when it is its turn."""
@@ -280,7 +285,7 @@ class Transfer:
                 size=arrival.size,
                 seconds=seconds,
                 time=self._clock.now(),
-                klass=order.klass,
+                transfer_class=order.transfer_class,
                 resumed=arrival.resumed,
             )
             for order, arrival in arrivals

@@ -5,7 +5,7 @@ from enum import StrEnum
 from ringrift.kernel.value import Value
 
 
-class Klass(StrEnum):
+class TransferClass(StrEnum):
     """Why a copy is wanted; the more urgent reason comes first."""
 
     URGENT = "urgent"  # the only copy of a file, or all of them on machines that may vanish
@@ -20,7 +20,7 @@ class Klass(StrEnum):
         return _RANKS[self]
 
 
-_RANKS = {klass: rank for rank, klass in enumerate(Klass)}
+_RANKS = {transfer_class: rank for rank, transfer_class in enumerate(TransferClass)}
 
 
 class Want(Value):
@@ -28,7 +28,7 @@ class Want(Value):
 
     blob: str
     kind: str  #: games, samples or model
-    klass: Klass
+    transfer_class: TransferClass
     size: int = 0  #: Bytes; 0: not known.
     target: str = ""
     copies: int = 0

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from ringrift.sync.plan import PlannedTransfer, Route
 from ringrift.sync.strategies import shape
-from ringrift.sync.wants import Klass, Want
+from ringrift.sync.wants import TransferClass, Want
 from ringrift_compat.daemons.runners import DaemonRunner
 from ringrift_compat.daemons.types import DaemonType
 from ringrift_compat.embedded_node import EmbeddedNode, embedded
@@ -40,7 +40,7 @@ class AutoSyncDaemon(DaemonRunner):
         node, name, selection = embedded.node(), self.strategy.value, Selection(data_type, config_key=config_key)
 
         def demand(cluster: ClusterFiles) -> tuple[list[Want], str]:
-            wants = cluster.wants(Klass.SECOND, copies=node.settings.replicas.copies_min)
+            wants = cluster.wants(TransferClass.SECOND, copies=node.settings.replicas.copies_min)
             return shape(wants, name, cluster.holders, cluster.nodes, node.clock.now())[0], ""
 
         backend = _BACKENDS.get(name, SyncBackend.AUTO_SYNC)
@@ -67,4 +67,4 @@ class SyncRouter:
 
     async def _plan(self, node: EmbeddedNode, blob: str, target: str, copies: int = 0) -> tuple[PlannedTransfer, ...]:
         cluster = await read_cluster(node, Selection(blobs=(blob,)))
-        return cluster.plan(cluster.wants(Klass.SECOND, target=target, copies=copies)).transfers
+        return cluster.plan(cluster.wants(TransferClass.SECOND, target=target, copies=copies)).transfers

@@ -34,7 +34,7 @@ class TransferPriority(IntEnum):
         return cls(value)
 
     @property
-    def klass(self) -> str:
+    def transfer_class(self) -> str:
         """The class of transfers that it stands for."""
         return ("mirror", "second", "champion", "urgent")[self]
 
@@ -77,7 +77,9 @@ class BandwidthManager:
         """
         level, rate, id = TransferPriority.parse(priority), self._rate(host, mbps), self._node.ids.next()
         own: dict[str, Any] = {"owner": self._owner, "seconds": self._limits.expiry_seconds}
-        await self._rows.request(Reservation(id=id, host=host, klass=level.klass, bytes_per_second=rate, **own))
+        await self._rows.request(
+            Reservation(id=id, host=host, transfer_class=level.transfer_class, bytes_per_second=rate, **own)
+        )
         is_granted = False
         try:
             is_granted = await self._wait(id, timeout)

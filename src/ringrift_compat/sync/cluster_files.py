@@ -14,7 +14,7 @@ from ringrift.pipeline.copies import plan_nodes
 from ringrift.pipeline.singles import needed_files
 from ringrift.sync import ledger, receipts
 from ringrift.sync.plan import Plan, PlannedTransfer, plan
-from ringrift.sync.wants import Klass, Link, PlanNode, Want
+from ringrift.sync.wants import Link, PlanNode, TransferClass, Want
 from ringrift_compat import embedded_host
 from ringrift_compat.embedded_node import EmbeddedNode
 from ringrift_compat.types import BoardType
@@ -86,9 +86,9 @@ class ClusterFiles:
         """The nodes that can be reached, besides this one."""
         return [node.id for node in self.nodes.values() if node.reachable and node.id != self.host.node_id]
 
-    def wants(self, klass: Klass, *, target: str = "", copies: int = 0) -> list[Want]:
+    def wants(self, transfer_class: TransferClass, *, target: str = "", copies: int = 0) -> list[Want]:
         """A want for each file."""
-        blank = Want(blob="", kind="", klass=klass, target=target, copies=copies)
+        blank = Want(blob="", kind="", transfer_class=transfer_class, target=target, copies=copies)
         rows = sorted(self.files.items())
         return [changed(blank, blob=b, kind=kind, variant=v, size=self.sizes.get(b, 0)) for b, (kind, v) in rows]
 
@@ -159,7 +159,7 @@ async def copy_file(host: Node, blob: str, target: str, **options: Any) -> CopyR
 
 async def copy_planned(host: Node, transfer: PlannedTransfer, rate: float = 0.0) -> CopyResult:
     """Make one copy of a plan."""
-    options: dict[str, Any] = {"klass": transfer.klass, "routes": transfer.routes, "rate_max": rate}
+    options: dict[str, Any] = {"transfer_class": transfer.transfer_class, "routes": transfer.routes, "rate_max": rate}
     return await copy_file(host, transfer.blob, transfer.target, **options)
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ringrift.sync import receipts
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 from ringrift.work.breakers import BREAKERS
 from ringrift.work.link_breakers import link_subjects
 from ringrift_compat import embedded_host
@@ -24,8 +24,12 @@ class ClusterTransport:
         bandwidth_limit_mbps: float = 0.0,
     ) -> CopyResult:
         """Bring the file *blob* to *target_node*, from *source_node* first; a failure is a result, with its reason."""
-        klass = Klass(TransferPriority.parse(priority).klass)
-        options = {"source": source_node, "klass": klass, "rate_max": bandwidth_limit_mbps * BYTES_PER_MBIT}
+        transfer_class = TransferClass(TransferPriority.parse(priority).transfer_class)
+        options = {
+            "source": source_node,
+            "transfer_class": transfer_class,
+            "rate_max": bandwidth_limit_mbps * BYTES_PER_MBIT,
+        }
 
         async def copy(node: EmbeddedNode) -> CopyResult:
             return await copy_file(await embedded_host.open_host(node), blob, target_node, **options)

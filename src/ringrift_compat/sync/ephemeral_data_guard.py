@@ -4,7 +4,7 @@ from ringrift.cluster.roster import NODES
 from ringrift.kernel.errors import require_name
 from ringrift.kernel.value import changed
 from ringrift.pipeline.evacuation import Evacuation
-from ringrift.sync.wants import Klass, Want
+from ringrift.sync.wants import TransferClass, Want
 from ringrift.work.run_states import set_run_state
 from ringrift_compat import embedded_host
 from ringrift_compat.embedded_node import EmbeddedNode, embedded
@@ -27,7 +27,7 @@ async def _save(node: EmbeddedNode, selection: Selection) -> SyncResponse:
         cluster.files = {blob: row for blob, row in cluster.files.items() if not durable & cluster.holders[blob]}
         if cluster.files and not durable:
             return [], "no durable node can be reached: start one with ringrift join"
-        return cluster.wants(Klass.URGENT, copies=1), ""
+        return cluster.wants(TransferClass.URGENT, copies=1), ""
 
     return await run_sync(node, SyncBackend.EPHEMERAL, selection, demand, seconds=_SECONDS)
 

@@ -14,7 +14,7 @@ from ringrift.kernel.ids import is_blob
 from ringrift.pipeline.line import LINES
 from ringrift.sync import ledger
 from ringrift.sync.strategies import shape
-from ringrift.sync.wants import Klass, Want
+from ringrift.sync.wants import TransferClass, Want
 from ringrift.threads import to_its_end
 from ringrift_compat import embedded_host
 from ringrift_compat.embedded_node import EmbeddedNode, embedded
@@ -127,14 +127,16 @@ def _choose_backend(request: SyncRequest, is_ephemeral: bool) -> SyncBackend:
 
 
 def _wants(request: SyncRequest, backend: SyncBackend, cluster: ClusterFiles, now: float) -> list[Want]:
-    klass = Klass(TransferPriority.parse(request.priority).klass)
-    klass = Klass.MIRROR if backend is SyncBackend.DISTRIBUTED else klass
+    transfer_class = TransferClass(TransferPriority.parse(request.priority).transfer_class)
+    transfer_class = TransferClass.MIRROR if backend is SyncBackend.DISTRIBUTED else transfer_class
     if backend is SyncBackend.EPHEMERAL:
-        return shape(cluster.wants(klass, copies=1), "ephemeral", cluster.holders, cluster.nodes, now)[0]
+        return shape(cluster.wants(transfer_class, copies=1), "ephemeral", cluster.holders, cluster.nodes, now)[0]
     if request.targets is not None:
-        return [want for target in dict.fromkeys(request.targets) for want in cluster.wants(klass, target=target)]
+        return [
+            want for target in dict.fromkeys(request.targets) for want in cluster.wants(transfer_class, target=target)
+        ]
     eligible = [node for node in cluster.nodes.values() if node.reachable and node.id != cluster.visitor]
-    wants = [(node, want) for node in eligible for want in cluster.wants(klass, target=node.id)]
+    wants = [(node, want) for node in eligible for want in cluster.wants(transfer_class, target=node.id)]
     if backend is SyncBackend.CLUSTER_SYNC:
         return [want for _, want in wants]
     return [want for node, want in wants if node.durable or want.kind == "model"]

@@ -14,20 +14,21 @@ from ringrift.store.ports import Reads
 from ringrift.sync import ledger
 from ringrift.sync.plan import Plan, PlannedTransfer
 from ringrift.sync.strategies import shape
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 from ringrift_compat import embedded_host
 from ringrift_compat.embedded_node import EmbeddedNode, embedded
 from ringrift_compat.sync.bandwidth_manager import TransferPriority
 from ringrift_compat.sync.cluster_files import CopyResult, copy_planned, read_cluster
 
 SyncPriority = TransferPriority
-_PRIORITIES = {Klass(level.klass): level for level in SyncPriority} | {Klass.SAMPLES: SyncPriority.HIGH}
+_PRIORITIES = {TransferClass(level.transfer_class): level for level in SyncPriority}
+_PRIORITIES |= {TransferClass.SAMPLES: SyncPriority.HIGH}
 _REASONS = {
-    Klass.URGENT: "only machines that may vanish hold it",
-    Klass.CHAMPION: "it is the champion",
-    Klass.SAMPLES: "the next training reads it",
-    Klass.SECOND: "it has too few copies",
-    Klass.MIRROR: "a mirror lacks it",
+    TransferClass.URGENT: "only machines that may vanish hold it",
+    TransferClass.CHAMPION: "it is the champion",
+    TransferClass.SAMPLES: "the next training reads it",
+    TransferClass.SECOND: "it has too few copies",
+    TransferClass.MIRROR: "a mirror lacks it",
 }
 
 
@@ -74,8 +75,8 @@ async def _make_plan(node: EmbeddedNode, manifest: Mapping[str, Sequence[str]] |
 
 def _recommend(transfer: PlannedTransfer) -> SyncRecommendation:
     sources = tuple(dict.fromkeys(route.source for route in transfer.routes))
-    row, klass = transfer, transfer.klass
-    facts = (_PRIORITIES[klass], row.blob, row.kind, row.variant, sources, row.target, row.size, _REASONS[klass])
+    row, priority, reason = transfer, _PRIORITIES[transfer.transfer_class], _REASONS[transfer.transfer_class]
+    facts = (priority, row.blob, row.kind, row.variant, sources, row.target, row.size, reason)
     return SyncRecommendation(*facts, transfer)
 
 

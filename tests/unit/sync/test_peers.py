@@ -18,7 +18,7 @@ from ringrift.pipeline.line import LINES, Line
 from ringrift.sync.blob_messages import BlobPiece, BlobSource, FindBlob, PeerRead, ReadyBlobs, WantedBlobs
 from ringrift.sync.peer_port import open_peer_port
 from ringrift.sync.tickets import Ticket, TicketIssuer
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 from ringrift.wire.keys import SigningKey
 from ringrift.wire.open import open_wire
 from ringrift.wire.ports import CHUNK_BYTES, Reply, Request
@@ -231,7 +231,7 @@ def test_a_fetch_that_is_ended_goes_on_where_it_was(tmp_path: Path) -> None:
             if len(pieces) == 2:
                 fetching.cancel()
 
-        fetching = asyncio.get_running_loop().create_task(one.cache._fetch(blob, stop_at_second, Klass.SAMPLES))
+        fetching = asyncio.get_running_loop().create_task(one.cache._fetch(blob, stop_at_second, TransferClass.SAMPLES))
         await asyncio.wait((fetching,))
         [part] = await one.blobs.parts()
         assert part.size >= 2 * CHUNK_BYTES

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from ringrift.sync.plan import Plan, Route, plan
-from ringrift.sync.wants import Klass, Link, PlanNode, Want
+from ringrift.sync.wants import Link, PlanNode, TransferClass, Want
 
 _Nodes = dict[str, PlanNode]
 
@@ -29,9 +29,12 @@ def fleet(**nodes: str) -> _Nodes:
     return result
 
 
-def want(blob: str = "X", klass: Klass = Klass.SECOND, **fields: object) -> Want:
+def want(blob: str = "X", transfer_class: TransferClass = TransferClass.SECOND, **fields: object) -> Want:
     """A want for two copies, unless *fields* say otherwise."""
-    return Want(**{"blob": blob, "kind": "games", "klass": klass, "copies": 0 if "target" in fields else 2} | fields)
+    return Want(
+        **{"blob": blob, "kind": "games", "transfer_class": transfer_class, "copies": 0 if "target" in fields else 2}
+        | fields
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,11 +85,11 @@ def test_urgent_copies_go_first_then_by_class_deadline_and_rarity() -> None:
     wants = [
         want("rare"),
         want("common", copies=3),
-        want("champion", Klass.CHAMPION),
-        want("mirror", Klass.MIRROR),
-        want("single", Klass.MIRROR),
-        want("later", Klass.SAMPLES, deadline=2.0),
-        want("sooner", Klass.SAMPLES, deadline=1.0),
+        want("champion", TransferClass.CHAMPION),
+        want("mirror", TransferClass.MIRROR),
+        want("single", TransferClass.MIRROR),
+        want("later", TransferClass.SAMPLES, deadline=2.0),
+        want("sooner", TransferClass.SAMPLES, deadline=1.0),
     ]
     holders = {wish.blob: ["a"] for wish in wants} | {"single": ["spot"], "common": ["a", "b"]}
 
@@ -94,7 +97,10 @@ def test_urgent_copies_go_first_then_by_class_deadline_and_rarity() -> None:
 
     blobs = [transfer.blob for transfer in result.transfers]
     assert blobs == ["single", "champion", "sooner", "later", "rare", "common", "mirror", "single"]
-    assert (result.transfers[0].klass, nodes[result.transfers[0].target].durable) == (Klass.URGENT, True)
+    assert (result.transfers[0].transfer_class, nodes[result.transfers[0].target].durable) == (
+        TransferClass.URGENT,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,8 +108,8 @@ def test_urgent_copies_go_first_then_by_class_deadline_and_rarity() -> None:
     [
         (want(), fleet(a="", b="fleeting", c=""), "b", "c"),
         (want(), fleet(a="", b="", c=""), "c", "c"),
-        (want(klass=Klass.SAMPLES), fleet(a="", b="", c="trains"), "b", "c"),
-        (want(klass=Klass.CHAMPION), fleet(a="", b="trains", c="plays"), "b", "c"),
+        (want(transfer_class=TransferClass.SAMPLES), fleet(a="", b="", c="trains"), "b", "c"),
+        (want(transfer_class=TransferClass.CHAMPION), fleet(a="", b="trains", c="plays"), "b", "c"),
         (want(), fleet(a="at:x", b="at:x", c="at:y"), "b", "c"),
         (want(), fleet(a="", b="room=5", c="room=9"), "", "c"),
     ],

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringrift.sync.plan import Plan, plan
-from ringrift.sync.wants import Klass, Link, PlanNode, Want
+from ringrift.sync.wants import Link, PlanNode, TransferClass, Want
 
 IDS, BLOBS = list("abcdef"), list("VWXYZ")
 SIZES = {blob: size for size, blob in enumerate(BLOBS)}
@@ -28,16 +28,25 @@ NODES = st.dictionaries(st.sampled_from(IDS), NODE, min_size=1).map(
     }
 )
 HOLDERS = st.dictionaries(st.sampled_from(BLOBS), st.sets(st.sampled_from(IDS)))
-KLASSES = st.sampled_from(Klass)
+KLASSES = st.sampled_from(TransferClass)
 COPIES = st.builds(
-    lambda b, k, n: Want(blob=b, kind="", klass=k, copies=n), st.sampled_from(BLOBS), KLASSES, st.integers(1, 4)
+    lambda b, k, n: Want(blob=b, kind="", transfer_class=k, copies=n),
+    st.sampled_from(BLOBS),
+    KLASSES,
+    st.integers(1, 4),
 )
 TARGETS = st.builds(
-    lambda b, k, t: Want(blob=b, kind="", klass=k, target=t), st.sampled_from(BLOBS), KLASSES, st.sampled_from(IDS)
+    lambda b, k, t: Want(blob=b, kind="", transfer_class=k, target=t),
+    st.sampled_from(BLOBS),
+    KLASSES,
+    st.sampled_from(IDS),
 )
 WANTS = st.lists(COPIES | TARGETS, max_size=8, unique_by=lambda want: (want.blob, want.target)).map(
     lambda wants: [
-        Want(blob=w.blob, kind="", klass=w.klass, copies=w.copies, target=w.target, size=SIZES[w.blob]) for w in wants
+        Want(
+            blob=w.blob, kind="", transfer_class=w.transfer_class, copies=w.copies, target=w.target, size=SIZES[w.blob]
+        )
+        for w in wants
     ]
 )
 LINKS = st.lists(
@@ -87,7 +96,7 @@ def test_nothing_is_planned_that_cannot_or_need_not_be_done(
             assert nodes[route.source].reachable
             ways = [link for link in links if (link.source, link.transport) == (route.source, route.transport)]
             assert not ways or not all(link.is_broken for link in ways)
-    ranks = [transfer.klass.rank for transfer in result.transfers]
+    ranks = [transfer.transfer_class.rank for transfer in result.transfers]
     assert ranks == sorted(ranks)
 
 

@@ -13,9 +13,13 @@ from unit.work.world import World, play
 LIMITS = BandwidthSettings(transfers_per_host_max=2, transfers_max=3, hosts={"far": 100.0})
 
 
-def row(id: str, host: str = "far", klass: str = "second", rate: float = 10.0, **fields: object) -> Reservation:
+def row(
+    id: str, host: str = "far", transfer_class: str = "second", rate: float = 10.0, **fields: object
+) -> Reservation:
     """A reservation that waits."""
-    blank = Reservation(id=id, host=host, klass=klass, bytes_per_second=rate, owner="me", seconds=30.0)
+    blank = Reservation(
+        id=id, host=host, transfer_class=transfer_class, bytes_per_second=rate, owner="me", seconds=30.0
+    )
     return changed(blank, **fields)
 
 
@@ -26,7 +30,12 @@ def names(rows: list[Reservation]) -> list[str]:
 
 def test_the_most_urgent_and_then_the_oldest_is_granted() -> None:
     """By class and number, as many as fit for the host and in all."""
-    rows = [row("a", number=1), row("b", number=2), row("c", klass="urgent", number=3), row("d", "near", number=4)]
+    rows = [
+        row("a", number=1),
+        row("b", number=2),
+        row("c", transfer_class="urgent", number=3),
+        row("d", "near", number=4),
+    ]
 
     assert names(_choose(rows, LIMITS, 0.0)) == ["c", "a", "d"]
 

@@ -14,7 +14,7 @@ from ringrift.sim.blobs import MemoryBlobs
 from ringrift.sync.receipts import TRAFFIC, Receipt, measured_links, receipts_of
 from ringrift.sync.transfer import Transfer
 from ringrift.sync.transports.ports import Endpoint
-from ringrift.sync.wants import Klass
+from ringrift.sync.wants import TransferClass
 from unit.sync.links import Network, Post, Wire
 from unit.sync.test_transfer import Nodes
 from unit.work.world import World, play
@@ -56,13 +56,15 @@ def test_the_next_transport_goes_on_where_the_first_broke_off(tmp_path: Path) ->
         first, second = Wire("first", nodes.folders, ("cut", 21)), Wire("second", nodes.folders)
         network = Network(first, second)
 
-        assert await transfer_of(world, nodes, network).copy(blob, "here", klass=Klass.CHAMPION) == len(DATA)
+        assert await transfer_of(world, nodes, network).copy(
+            blob, "here", transfer_class=TransferClass.CHAMPION
+        ) == len(DATA)
 
         assert (first.offsets, second.offsets, first.carried + second.carried) == ([0], [20], len(DATA))
         assert network.reports == [("far", "first", False), ("far", "second", True)]
         receipt = await receipt_of(world, blob)
         assert (receipt.source, receipt.transport, receipt.size) == ("far", "second", len(DATA))
-        assert (receipt.resumed, receipt.klass) == (20, "champion")
+        assert (receipt.resumed, receipt.transfer_class) == (20, "champion")
 
     with_silent_folders(tmp_path, story)
 

@@ -50,8 +50,8 @@ def test_transfers_share_one_limit() -> None:
 
     async def story(make: Callable[..., Shaper]) -> None:
         traffic = Traffic(make(bytes_per_second=4 * MB))
-        for place, klass in enumerate(TRANSFER_CLASSES):
-            traffic.start(klass, klass, f"host-{place}", chunk=50_000 * (place + 1))
+        for place, transfer_class in enumerate(TRANSFER_CLASSES):
+            traffic.start(transfer_class, transfer_class, f"host-{place}", chunk=50_000 * (place + 1))
 
         rates = await traffic.measure(60.0)
 
@@ -255,8 +255,8 @@ def test_no_limit_is_ever_exceeded(total: float, host: float, flows: list[tuple[
 
     async def story(make: Callable[..., Shaper]) -> None:
         traffic = Traffic(make(bytes_per_second=total, host_bytes_per_second=host, transfers_per_host_max=9))
-        for place, (klass, name, chunk) in enumerate(flows):
-            traffic.start(f"{name}{place}", klass, name, chunk)
+        for place, (transfer_class, name, chunk) in enumerate(flows):
+            traffic.start(f"{name}{place}", transfer_class, name, chunk)
 
         rates = await traffic.measure(10.0)
 

@@ -45,8 +45,8 @@ def test_the_most_urgent_gets_the_next_place() -> None:
     async def story(make: Callable[..., Shaper]) -> None:
         shaper, order = make(transfers_max=1), list[str]()
 
-        async def move(name: str, klass: str) -> None:
-            async with shaper.place("far", klass):
+        async def move(name: str, transfer_class: str) -> None:
+            async with shaper.place("far", transfer_class):
                 order.append(name)
                 await asyncio.sleep(0)
 

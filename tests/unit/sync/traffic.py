@@ -31,14 +31,14 @@ class Traffic:
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(
-        self, name: str, klass: str = "mirror", host: str = "far", chunk: int = 65_536, rate: float = 0.0
+        self, name: str, transfer_class: str = "mirror", host: str = "far", chunk: int = 65_536, rate: float = 0.0
     ) -> None:
         """Begin one."""
         self.passed[name] = 0
-        self.tasks[name] = asyncio.get_running_loop().create_task(self._send(name, klass, host, chunk, rate))
+        self.tasks[name] = asyncio.get_running_loop().create_task(self._send(name, transfer_class, host, chunk, rate))
 
-    async def _send(self, name: str, klass: str, host: str, chunk: int, rate: float) -> None:
-        async with self.shaper.place(host, klass, rate) as place:
+    async def _send(self, name: str, transfer_class: str, host: str, chunk: int, rate: float) -> None:
+        async with self.shaper.place(host, transfer_class, rate) as place:
             while True:
                 await place.take(chunk)
                 self.passed[name] += chunk
