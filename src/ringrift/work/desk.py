@@ -244,16 +244,15 @@ class StoreDesk:
         counted = await find_counted(tx, [event for done in results for event in done.outcome.events])
         now, made = self._clock.now(), [(done.lease.job, row) for done in results for row in done.outcome.origins]
         await tx.put_origins([changed(origin, job=job, time=now) for job, origin in made])
-        published, slots = list[Envelope](), list(enqueued)
-        for done in results:
-            pairs = [(event, count_once(event, done.lease.job, counted)) for event in done.outcome.events]
-            published += await tx.append([self._envelope(event, done.context) for _, event in pairs if event])
+        once = [[(e, count_once(e, done.lease.job, counted)) for e in done.outcome.events] for done in results]
+        rows = [(event, done.context) for done, pairs in zip(results, once, strict=True) for _, event in pairs if event]
+        published, slots = await tx.append([self._envelope(*row) for row in rows]), list(enqueued)
+        for done, pairs in zip(results, once, strict=True):
             slots += result_changes(*await find_line(tx, done.lease.job, done.run), pairs)
         await game_ledger.record(tx, slots, now)
         runs = [(done.lease.job, done.run) for done in results if done.run]
         await VERDICTS.delete(tx, [f"{run.variant}:read.{run.kind}" for _, run in runs])
-        rows = {job: (run.kind, run.variant, None, "error") for job, run in runs}
-        await self._record_ends(tx, rows)
+        await self._record_ends(tx, {job: (run.kind, run.variant, None, "error") for job, run in runs})
         await record_runs(tx, [run for _, run in runs], now)
         return published
 
