@@ -1,6 +1,7 @@
 """Traffic: transfers in virtual time that move bytes for ever, and how many of each passed."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -55,3 +56,8 @@ class Traffic:
         before = dict(self.passed)
         await asyncio.wait(self.tasks.values(), timeout=seconds)
         return {name: (size - before[name]) / seconds for name, size in self.passed.items()}
+
+
+def places_of(shaper: Shaper) -> tuple[dict[str, int], int]:
+    """How many transfers have a place, by host, and how many wait for one."""
+    return dict(Counter(place.host for place in shaper._open.values())), len(shaper._waiting)
